@@ -1,5 +1,4 @@
-"""What becomes of every `pulumi` line of every page: typed on the engine, in the page's order, here or where another test or page types
-it, or left out for a reason."""
+"""What is typed on the engine of the `pulumi` lines of every page, in the page's order, and what is left out for a reason."""
 
 from __future__ import annotations
 
@@ -25,7 +24,6 @@ class Typed:
     line: str
     says: tuple[str, ...] = ()
     """Patterns of its output."""
-    code: int = 0
     given: str = ""
     """What the reader enters."""
     before: tuple[str, ...] = ()
@@ -34,41 +32,10 @@ class Typed:
 
 
 @dataclass(frozen=True, slots=True)
-class Elsewhere:
-    """A line that a test types which needs more than this shell."""
-
-    line: str
-    test: str
-    text: str = ""
-    """The line as the test has it, where that differs."""
-
-
-@dataclass(frozen=True, slots=True)
-class AsOn:
-    """A line that another page has typed, or this one before: at most a stack's name, a policy pack or a file is another."""
-
-    line: str
-    page: str
-    typed: str
-    """The line of that page."""
-
-
-@dataclass(frozen=True, slots=True)
-class LeftOut:
-    """A line that cannot be typed without a cloud."""
-
-    line: str
-    reason: str
-
-
-Step = Typed | Elsewhere | AsOn | LeftOut
-
-
-@dataclass(frozen=True, slots=True)
 class Page:
-    """The lines of a page and what the reader has before the first."""
+    """The typed lines of a page and what the reader has before the first. Its other lines are typed elsewhere, or left out."""
 
-    steps: tuple[Step, ...]
+    steps: tuple[Typed, ...]
     names: Mapping[str, str] = field(default_factory=dict)
     """The reader's own, for the words in capitals."""
     has: Mapping[str, bool] = field(default_factory=dict)
@@ -77,10 +44,8 @@ class Page:
     """Stacks with a stack file of the reader's own, by the shipped one that it is a copy of."""
 
 
-PROJECT: Final = {"MY-PROJECT": "my-project"}
+PROJECT: Final = {"MY-PROJECT": "my-project", "PROJECT": "my-project"}
 CREATED, UPDATED, UNCHANGED = r"\+ \d+ created", r"~ \d+ updated", r"Resources:\n +\d+ unchanged"
-OWN_CLUSTER: Final = 'pulumi config set --secret kubeconfig "$(kubectl config view --minify --flatten)"'
-ENGINE_CLOUD: Final = "needs Pulumi Cloud"
 
 
 def policies(stack: str) -> str:
@@ -142,27 +107,21 @@ def gone(world: World, _: Said) -> None:
     assert all(not world.pulumi.state(stack).resources for stack in world.pulumi.stacks())
 
 
-def as_on(page: str, typed: str, own: str, *lines: str) -> tuple[AsOn, ...]:
-    """Lines that are typed there with the stack `typed`, and here have the stack `own`."""
-    return tuple(AsOn(line, page, line.replace(own, typed)) for line in lines)
-
-
-def of_example(name: str) -> tuple[str, Page]:
-    """The stack file of an example that runs on the reader's own cluster."""
-    return f"docs/examples/{name}/Pulumi.example.yaml", Page(
-        (Elsewhere(OWN_CLUSTER, "test_examples.py", "OWN_CLUSTER"),)
-    )
-
-
-STACK = "${outputs.stack}"
-FIRST_UP = "test_first_up.py"
-FIRST_STEPS, OPERATE, ROLLOUT, RUNBOOK = (
-    "docs/first-up.md",
-    "docs/operate.md",
-    "docs/rollout.md",
-    "facts/signals/runbook.md",
-)
-ALL_OUTPUTS = "pulumi stack output --json --show-secrets --stack serving > outputs.json"
+LEFT_OUT: Final[Mapping[str, str]] = {
+    "pulumi stack ls --tag workload=llm-inference": "needs Pulumi Cloud",
+    "pulumi install": "needs an installed Pulumi; the test of the checkout in an environment installs with pip",
+    "pulumi preview --stack dev --policy-pack vllm-fleet/policy --policy-pack-config policy/config/dev.json": (
+        "of a program that the reader has"
+    ),
+    "pulumi env open ORGANIZATION/PROJECT/NAME pulumiConfig": "needs Pulumi Cloud",
+    "pulumi stack output --json": "docs/rollout.md types it with secrets",
+    "pulumi login gs://STATE": "needs a bucket at Google",
+    "pulumi stack init organization/vllm-fleet/dev --secrets-provider "
+    "gcpkms://projects/PROJECT/locations/europe-west4/keyRings/pulumi/cryptoKeys/state": "needs a key at Google",
+    "pulumi config set --path vllm-fleet:rollout.weight 5 --stack serving": "dev has no gateway",
+    "pulumi config set --path vllm-fleet:rollout.weight 0 --stack serving": "dev has no gateway",
+}
+"""Lines that are typed nowhere, with the reason."""
 
 PAGES: Final[Mapping[str, Page]] = {
     "README.md": Page(
@@ -172,105 +131,22 @@ PAGES: Final[Mapping[str, Page]] = {
             Typed("pulumi config set gcp:project MY-PROJECT --stack smoke"),
             Typed(f"pulumi preview {policies('smoke')}", (r"\+ \d+ to create", "Policies:")),
             Typed(f"pulumi up {policies('smoke')}", (CREATED,), look=replicas(1)),
-            *as_on(
-                OPERATE,
-                "dev",
-                "smoke",
-                "pulumi config set --path vllm-fleet:server.replicas 0 --stack smoke",
-                "pulumi up --stack smoke",
-            ),
             Typed("pulumi destroy --stack smoke", (r"- \d+ deleted",), look=gone),
         ),
         PROJECT,
     ),
-    "Pulumi.README.md": Page(
-        (
-            AsOn(
-                f"pulumi stack output kubeconfig --show-secrets --stack {STACK} > kubeconfig",
-                OPERATE,
-                "pulumi stack output kubeconfig --show-secrets --stack dev > fleet.kubeconfig",
-            ),
-            *as_on(
-                OPERATE,
-                "dev",
-                STACK,
-                f"pulumi config set --path vllm-fleet:server.replicas 0 --stack {STACK}",
-                f"pulumi up --stack {STACK}",
-                f"pulumi config rm --path vllm-fleet:server.replicas --stack {STACK}",
-                f"pulumi config set --path vllm-fleet:cluster.deletionProtection false --stack {STACK}",
-                f"pulumi up --stack {STACK}",
-                f"pulumi destroy --stack {STACK}",
-            ),
-        )
-    ),
-    "Pulumi.cud.yaml": Page((secret("apiKey"),), has={"cud": False}),
-    "Pulumi.dev.yaml": Page(
-        (
-            *as_on(FIRST_STEPS, "dev", "dev", "pulumi stack init dev"),
-            AsOn(
-                "pulumi config set gcp:project MY-PROJECT --stack dev",
-                FIRST_STEPS,
-                "pulumi config set gcp:project PROJECT --stack dev",
-            ),
-            *as_on(FIRST_STEPS, "dev", "dev", "pulumi up --stack dev"),
-        )
-    ),
-    "Pulumi.smoke.yaml": Page(
-        (
-            *as_on(
-                "README.md",
-                "smoke",
-                "smoke",
-                "pulumi stack init smoke",
-                "pulumi config set gcp:project MY-PROJECT --stack smoke",
-            ),
-            AsOn("pulumi up --stack smoke", "README.md", f"pulumi up {policies('smoke')}"),
-        )
-    ),
-    "Pulumi.yaml": Page((LeftOut("pulumi stack ls --tag workload=llm-inference", ENGINE_CLOUD),)),
     "docs/first-up.md": Page(
         (
             Typed("pulumi stack init dev", ("Created stack 'dev'",)),
             Typed("pulumi config set gcp:project PROJECT --stack dev"),
             Typed(f"pulumi preview {policies('dev')}", (r"\+ \d+ to create", "Policies:")),
             Typed("pulumi up --stack dev", (CREATED,), look=replicas(1)),
-            Elsewhere("pulumi cancel --stack dev", FIRST_UP),
-            Elsewhere("pulumi cancel --stack dev", FIRST_UP),
-            Elsewhere("pulumi refresh --clear-pending-creates --stack dev", FIRST_UP),
-            Elsewhere(
-                "PULUMI_K8S_UPSERT_EXISTING_OBJECTS=true pulumi up --stack dev",
-                FIRST_UP,
-                "PULUMI_K8S_UPSERT_EXISTING_OBJECTS=true {UP}",
-            ),
-            Elsewhere("pulumi up --stack dev", FIRST_UP),
             Typed("pulumi stack --show-urns --stack dev", ("urn:pulumi:dev::vllm-fleet::vllm-fleet:infra:Cluster",)),
-            Elsewhere(
-                "pulumi import TYPE NAME ID --parent parent=PARENT --protect=false --generate-code=false --stack dev",
-                FIRST_UP,
-            ),
-            Elsewhere("pulumi refresh --clear-pending-creates --stack dev", FIRST_UP),
-            Elsewhere("pulumi up --stack dev", FIRST_UP),
         ),
-        {"PROJECT": "my-project"},
-    ),
-    "docs/from-the-article.md": Page(
-        (
-            AsOn(
-                "pulumi config set gcp:project …", "README.md", "pulumi config set gcp:project MY-PROJECT --stack smoke"
-            ),
-            AsOn(
-                "pulumi config set --secret hfToken", "docs/weights.md", "pulumi config set --secret vllm-fleet:hfToken"
-            ),
-            AsOn(
-                "pulumi stack output kubeconfig --show-secrets",
-                OPERATE,
-                "pulumi stack output kubeconfig --show-secrets --stack dev > fleet.kubeconfig",
-            ),
-        )
+        PROJECT,
     ),
     "docs/gateway.md": Page(
         (
-            LeftOut("pulumi up --stack STACK", "a change of the picker's release, which is rehearsed"),
             Typed(
                 "pulumi up --stack STACK",
                 (CREATED,),
@@ -287,7 +163,7 @@ PAGES: Final[Mapping[str, Page]] = {
             Typed("pulumi config set gcp:project PROJECT --stack first"),
             Typed("pulumi up --stack first", (CREATED,), look=replicas(0)),
         ),
-        {"PROJECT": "my-project"},
+        PROJECT,
     ),
     "docs/google-cloud.md": Page(
         (
@@ -297,7 +173,7 @@ PAGES: Final[Mapping[str, Page]] = {
             Typed("pulumi config set gcp:project PROJECT --stack code"),
             Typed("pulumi up --stack code", (CREATED,)),
         ),
-        {"PROJECT": "my-project"},
+        PROJECT,
         {"spot": False, "dev": True},
     ),
     "docs/monitoring.md": Page(tuple(map(secret, ("slackToken", "pagerdutyKey"))), has={"prod": False}),
@@ -331,19 +207,6 @@ PAGES: Final[Mapping[str, Page]] = {
             Typed("pulumi config set --path vllm-fleet:weights.tokenSecret hf-team --stack own"),
         )
     ),
-    "docs/own-program.md": Page(
-        (
-            LeftOut(
-                "pulumi install",
-                "needs an installed Pulumi; the test of the checkout in an environment installs with pip",
-            ),
-            LeftOut(
-                "pulumi preview --stack dev --policy-pack vllm-fleet/policy --policy-pack-config policy/config/dev.json",
-                "of a program that the reader has",
-            ),
-            Elsewhere("pulumi stack init example", "test_examples.py"),
-        )
-    ),
     "docs/plan.md": Page(
         (
             Typed(
@@ -357,28 +220,6 @@ PAGES: Final[Mapping[str, Page]] = {
             Typed("pulumi config set --path 'vllm-fleet:capacity.name' b200-production --stack production"),
         )
     ),
-    "docs/policies.md": Page(
-        (AsOn(f"pulumi preview {policies('spot')}", "README.md", f"pulumi preview {policies('smoke')}"),)
-    ),
-    "docs/prefill-apart.md": Page(
-        (LeftOut("pulumi up --stack apart", "needs a stack file with server.shape, and none ships"),)
-    ),
-    "docs/preview.md": Page(
-        (
-            LeftOut("pulumi env open ORGANIZATION/PROJECT/NAME pulumiConfig", ENGINE_CLOUD),
-            AsOn("pulumi stack output --json", ROLLOUT, ALL_OUTPUTS),
-        )
-    ),
-    "docs/pull-requests.md": Page(
-        (
-            LeftOut("pulumi login gs://STATE", "needs a bucket at Google"),
-            LeftOut(
-                "pulumi stack init organization/vllm-fleet/dev --secrets-provider "
-                "gcpkms://projects/PROJECT/locations/europe-west4/keyRings/pulumi/cryptoKeys/state",
-                "needs a key at Google",
-            ),
-        )
-    ),
     "docs/rollout.md": Page(
         (
             Typed(
@@ -386,11 +227,7 @@ PAGES: Final[Mapping[str, Page]] = {
                 (CREATED,),
                 before=("pulumi config set --path vllm-fleet:rollout.engine.maxNumSeqs 256 --stack serving",),
             ),
-            Typed(ALL_OUTPUTS, look=outputs),
-            LeftOut("pulumi config set --path vllm-fleet:rollout.weight 5 --stack serving", "dev has no gateway"),
-            *as_on(ROLLOUT, "serving", "serving", "pulumi up --stack serving"),
-            LeftOut("pulumi config set --path vllm-fleet:rollout.weight 0 --stack serving", "dev has no gateway"),
-            *as_on(ROLLOUT, "serving", "serving", "pulumi up --stack serving"),
+            Typed("pulumi stack output --json --show-secrets --stack serving > outputs.json", look=outputs),
             Typed(
                 "pulumi up --stack serving",
                 (UPDATED,),
@@ -405,12 +242,6 @@ PAGES: Final[Mapping[str, Page]] = {
         copies={"serving": "dev"},
         has={"serving": True},
     ),
-    "docs/run-a-benchmark.md": Page(
-        (
-            *as_on("docs/google-cloud.md", "spot", "spot", "pulumi up --stack spot"),
-            AsOn("pulumi stack output --json --show-secrets --stack spot", ROLLOUT, ALL_OUTPUTS),
-        )
-    ),
     "docs/server.md": Page(
         (
             secret("apiKey"),
@@ -420,27 +251,10 @@ PAGES: Final[Mapping[str, Page]] = {
         ),
         has={"dev": False},
     ),
-    "docs/spending.md": Page(as_on(FIRST_STEPS, "dev", "dev", "pulumi up --stack dev")),
-    "docs/verify.md": Page(as_on(ROLLOUT, "serving", "spot", ALL_OUTPUTS.replace("serving", "spot"))),
     "docs/weights.md": Page((secret("vllm-fleet:hfToken"),), has={"dev": False}),
-    "policy/README.md": Page(
-        (
-            AsOn(
-                "pulumi preview --policy-pack policy --policy-pack-config policy/config/STACK.json",
-                "README.md",
-                f"pulumi preview {policies('smoke')}",
-            ),
-        )
-    ),
-    RUNBOOK: Page(
-        (
-            Typed("pulumi up --refresh --stack STACK", (UNCHANGED,)),
-            *as_on(RUNBOOK, "STACK", "STACK", *["pulumi up --refresh --stack STACK"] * 2),
-            *as_on(OPERATE, "dev", "STACK", "pulumi up --stack STACK", "pulumi up --stack STACK"),
-            *as_on(RUNBOOK, "STACK", "STACK", *["pulumi up --refresh --stack STACK"] * 2),
-        ),
+    "facts/signals/runbook.md": Page(
+        (Typed("pulumi up --refresh --stack STACK", (UNCHANGED,)),),
         {"STACK": "smoke"},
         {"smoke": True},
     ),
-    **dict(map(of_example, ("server_on_a_cluster", "two_models", "weights_volume"))),
 }

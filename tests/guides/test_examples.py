@@ -8,11 +8,11 @@ import pytest
 
 from lab.providers.google.cloud import CLUSTER
 from tests.guides.lines import ROOT, pages
-from tests.guides.table import OWN_CLUSTER
 from tests.guides.world import world
 
 pytestmark = pytest.mark.slow
 
+OWN_CLUSTER = 'pulumi config set --secret kubeconfig "$(kubectl config view --minify --flatten)"'
 EXAMPLES = sorted(path.parent.name for path in ROOT.glob("docs/examples/*/__main__.py"))
 
 

@@ -114,7 +114,7 @@ def test_objects_of_a_killed_update_are_taken_over(tmp_path: Path) -> None:
         typed(here, "pulumi cancel --stack dev")
         typed(here, "pulumi refresh --clear-pending-creates --stack dev")
         assert here.pulumi.state("dev").pending == {}
-        typed(here, f"PULUMI_K8S_UPSERT_EXISTING_OBJECTS=true {UP}", " created")
+        typed(here, "PULUMI_K8S_UPSERT_EXISTING_OBJECTS=true pulumi up --stack dev", " created")
         typed(here, UP, " unchanged")
 
 

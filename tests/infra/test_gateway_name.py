@@ -42,15 +42,13 @@ def test_the_certificate_is_authorized_by_a_record_of_this_project() -> None:
     ]
 
 
-def test_another_name_makes_another_certificate_before_the_old_one_goes() -> None:
-    old, new = (only(record(hostname=host), "certificate:Certificate") for host in (HOST, "chat.acme.dev"))
+def test_another_name_keeps_the_address_and_makes_another_certificate_before_the_old_one_goes() -> None:
+    recordings = [record(hostname=host) for host in (HOST, "chat.acme.dev")]
+    old, new = (only(one, "certificate:Certificate") for one in recordings)
     assert old.urn != new.urn
     assert old.inputs["name"] != new.inputs["name"]
-
-
-def test_another_name_keeps_the_address() -> None:
-    old, new = (only(record(hostname=host), "compute/address:Address") for host in (HOST, "chat.acme.dev"))
-    assert (old.urn, old.inputs) == (new.urn, new.inputs)
+    kept, same = (only(one, "compute/address:Address") for one in recordings)
+    assert (kept.urn, kept.inputs) == (same.urn, same.inputs)
 
 
 def test_what_exists_is_used_and_not_created() -> None:

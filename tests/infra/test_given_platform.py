@@ -11,7 +11,6 @@ import pytest
 from fleet.preview.record.recorder import Secret
 from infra.cluster_outputs import ClusterOutputs
 from infra.existing_cluster import cluster_of_kubeconfig
-from settings.derived.google_cloud_needs import required_apis
 from settings.load import check
 from settings.sections.platform import Platform
 from tests.support.recorded import BENCHMARK, all_of, named, recorded_platform
@@ -64,10 +63,6 @@ def test_batches_have_a_bucket_of_their_own_beside_the_given_cluster() -> None:
 def test_what_the_other_clusters_owner_decides_is_refused_here(sections: dict[str, Any], id_: str) -> None:
     assert id_ in {one.id for one in check(make_settings(**sections)) if one.severity == "error"}
     assert id_ not in {one.id for one in check(make_settings(**GIVEN))}
-
-
-def test_only_the_projects_number_is_asked_for() -> None:
-    assert required_apis(make_settings(**GIVEN)) == ("cloudresourcemanager.googleapis.com",)
 
 
 @pytest.mark.parametrize("place", [{"project": "another-project"}, {"region": "us-central1"}])

@@ -10,8 +10,9 @@ import pytest
 from facts.names import stack_names
 from lab.providers.google.check import check
 from lab.providers.google.mapping import table
+from tests.infra.test_existing_network import SHARED
 from tests.lab.providers.google.samples import IP_ENDPOINT, everything
-from tests.support.recorded import recorded_platform
+from tests.support.recorded import GATEWAY, recorded_platform
 from tests.support.rows import each_row
 from tests.support.stacks import recorded_stack
 
@@ -35,21 +36,7 @@ def test_the_apis_accept_a_stack_that_makes_everything() -> None:
         {"cluster": IP_ENDPOINT},
         {"cluster": {"releaseChannel": "STABLE", "deletionProtection": False}},
         {"network": {"proxyOnly": {"enabled": True}}},
-        {
-            "gateway": {"enabled": True},
-            "network": {
-                "existing": {
-                    "project": "host-project",
-                    "vpc": "office",
-                    "subnet": "gke",
-                    "podRange": "p",
-                    "serviceRange": "s",
-                },
-                "nodeCidr": "10.1.0.0/20",
-                "podCidr": "10.64.0.0/14",
-                "serviceCidr": "10.32.0.0/20",
-            },
-        },
+        {"gateway": GATEWAY, "network": SHARED},
         {"stack": "x" * 100, "project": "a" * 30},
         {"stack": "Prod.EU_2"},
     ],

@@ -25,29 +25,6 @@ def everything() -> Recording:
     return recorded_platform(serving=True, **EVERYTHING)
 
 
-def _types(recording: Recording) -> dict[str, int]:
-    counts: dict[str, int] = {}
-    for one in recording.resources:
-        if one.custom:
-            short = one.type.split(":")[-1] if not one.type.startswith("pulumi:") else one.type
-            counts[short] = counts.get(short, 0) + 1
-    return counts
-
-
-def test_a_stack_with_every_option_adds_exactly_what_they_need(everything: Recording) -> None:
-    plain = _types(recorded_platform())
-    assert {key: count - plain.get(key, 0) for key, count in _types(everything).items() if count != plain.get(key)} == {
-        "Service": 3,
-        "Subnetwork": 1,
-        "Firewall": 1,
-        "Budget": 1,
-        "pulumi:providers:gcp": 1,
-        "BucketIAMMember": 3,
-        "SecretIamMember": 5,
-        "ServiceIdentity": 1,
-    }
-
-
 def test_both_modes_record_the_same_urns(everything: Recording) -> None:
     assert [one.urn for one in recorded_platform("preview", **EVERYTHING).resources] == [
         one.urn for one in everything.resources
@@ -68,25 +45,20 @@ def test_everything_that_calls_google_waits_for_the_apis(everything: Recording) 
                 assert goes_before(everything, one.name, api.name), (one.name, api.name)
 
 
-def test_destroy_reaches_the_bucket_last_so_that_left_results_block_nothing_that_costs(everything: Recording) -> None:
-    for costly in ("cluster-autopilot", "network-nat", "images-docker-hub"):
-        assert goes_before(everything, costly, "results-bucket")
-    assert not goes_before(everything, "results-bucket", "cluster-autopilot")
-
-
-def test_what_a_batch_left_blocks_nothing_that_costs_either() -> None:
-    recording = recorded_platform(batch={"enabled": True, "retentionDays": 7})
-    for costly in ("cluster-autopilot", "network-nat", "images-docker-hub"):
-        assert goes_before(recording, costly, "batches-bucket")
-    bucket = named(recording, "batches-bucket").inputs
-    assert (bucket["publicAccessPrevention"], bucket["location"], bucket["forceDestroy"]) == (
-        "enforced",
-        "EUROPE-WEST4",
-        False,
-    )
-    assert bucket["lifecycleRules"] == [{"action": {"type": "Delete"}, "condition": {"age": 7}}]
-    assert bucket["softDeletePolicy"] == {"retentionDurationSeconds": 0}
-    assert recording.outputs["batchBucket"] == bucket["name"]
+def test_destroy_reaches_the_buckets_last_so_that_what_is_left_in_them_blocks_nothing_that_costs(
+    everything: Recording,
+) -> None:
+    batches = recorded_platform(batch={"enabled": True, "retentionDays": 7})
+    for recording, bucket in ((everything, "results-bucket"), (batches, "batches-bucket")):
+        for costly in ("cluster-autopilot", "network-nat", "images-docker-hub"):
+            assert goes_before(recording, costly, bucket)
+        assert not goes_before(recording, bucket, "cluster-autopilot")
+    made = named(batches, "batches-bucket").inputs
+    expected = {"publicAccessPrevention": "enforced", "location": "EUROPE-WEST4", "forceDestroy": False}
+    assert made.items() >= expected.items()
+    assert made["lifecycleRules"] == [{"action": {"type": "Delete"}, "condition": {"age": 7}}]
+    assert made["softDeletePolicy"] == {"retentionDurationSeconds": 0}
+    assert batches.outputs["batchBucket"] == made["name"]
     assert "batchBucket" not in recorded_platform().outputs
 
 
@@ -123,15 +95,6 @@ def test_the_node_account_has_two_roles_on_two_things(everything: Recording) -> 
     pull = only(everything, ":RepositoryIamMember").inputs
     assert (pull["role"], pull["member"]) == ("roles/artifactregistry.reader", member)
     assert pull["repository"] == "test-docker-hub"
-
-
-def test_no_grant_is_public_or_broad(everything: Recording) -> None:
-    grants = [one for one in everything.resources if "role" in one.inputs and "member" in one.inputs]
-    assert len(grants) == 10
-    for grant in grants:
-        assert grant.inputs["member"] not in ("allUsers", "allAuthenticatedUsers")
-        assert grant.inputs["role"] not in ("roles/owner", "roles/editor", "roles/viewer")
-        assert "admin" not in grant.inputs["role"].lower()
 
 
 def test_the_bucket_is_in_the_region_and_its_objects_end(everything: Recording) -> None:

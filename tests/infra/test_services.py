@@ -1,9 +1,9 @@
 from __future__ import annotations
 
-import pytest
-
 from settings.derived.google_cloud_needs import required_apis
+from tests.infra.test_image_registry import ACCOUNT
 from tests.support.recorded import BASE_STACK, BUDGET, GATEWAY
+from tests.support.rows import each_row
 from tests.support.settings import make_settings
 
 ALWAYS = {
@@ -19,33 +19,27 @@ ALWAYS = {
 }
 
 
-@pytest.mark.parametrize(
-    ("sections", "api"),
+GUEST = {"platform": {"stack": BASE_STACK}, "namespace": "guest"}
+
+
+@each_row(
+    ("sections", "apis"),
     [
-        ({"gateway": GATEWAY}, "networkservices.googleapis.com"),
-        ({"budget": BUDGET}, "billingbudgets.googleapis.com"),
-        ({"weights": {"tokenSecret": "hf"}}, "secretmanager.googleapis.com"),
-        ({"server": {"apiKeySecret": "key"}}, "secretmanager.googleapis.com"),
+        ({"gateway": GATEWAY}, ALWAYS | {"networkservices.googleapis.com"}),
+        ({"budget": BUDGET}, ALWAYS | {"billingbudgets.googleapis.com"}),
+        ({"weights": {"tokenSecret": "hf"}}, ALWAYS | {"secretmanager.googleapis.com"}),
+        ({"server": {"apiKeySecret": "key"}}, ALWAYS | {"secretmanager.googleapis.com"}),
+        ({"registry": ACCOUNT}, ALWAYS | {"secretmanager.googleapis.com"}),
+        # A stack on another one's cluster needs only what it adds: a bucket of its own for compile caches.
+        (GUEST, set()),
+        (GUEST | {"server": {"compileCache": {"enabled": True}}}, {"storage.googleapis.com"}),
+        (
+            GUEST | {"gateway": GATEWAY, "budget": BUDGET},
+            {"billingbudgets.googleapis.com", "networkservices.googleapis.com"},
+        ),
+        # Nothing but the project's number is asked for beside somebody's cluster.
+        ({"platform": {"kubeconfig": "tests/infra/given_cluster.yaml"}}, {"cloudresourcemanager.googleapis.com"}),
     ],
 )
-def test_each_option_adds_its_own_api_and_no_other(sections: dict[str, object], api: str) -> None:
-    assert set(required_apis(make_settings(**sections))) == ALWAYS | {api}
-
-
-def test_a_guest_with_compile_caches_has_a_bucket_of_its_own() -> None:
-    guest = {"platform": {"stack": BASE_STACK}, "server": {"compileCache": {"enabled": True}}}
-    assert required_apis(make_settings(**guest)) == ("storage.googleapis.com",)
-
-
-def test_a_stack_on_another_ones_cluster_needs_only_what_it_adds() -> None:
-    guest = {"platform": {"stack": BASE_STACK}, "namespace": "guest"}
-    assert required_apis(make_settings(**guest)) == ()
-    assert required_apis(make_settings(**guest, gateway=GATEWAY, budget=BUDGET)) == (
-        "billingbudgets.googleapis.com",
-        "networkservices.googleapis.com",
-    )
-
-
-def test_the_order_is_the_same_every_time() -> None:
-    apis = required_apis(make_settings(gateway=GATEWAY, budget=BUDGET))
-    assert list(apis) == sorted(apis)
+def test_each_option_adds_its_own_api_and_no_other(sections: dict[str, object], apis: set[str]) -> None:
+    assert required_apis(make_settings(**sections)) == tuple(sorted(apis))

@@ -81,32 +81,34 @@ def test_a_stack_nobody_can_look_into_leaves_everything_unknown_and_nothing_wron
     assert named(recording, "cluster-kubernetes").inputs["kubeconfig"].value is UNKNOWN
 
 
-@pytest.mark.parametrize("given", [{}, {"project": "another-program"}], ids=["nothing", "something else"])
-def test_a_stack_that_is_not_up_yet_is_refused_with_the_command_that_brings_it_up(given: dict[str, Any]) -> None:
-    with pytest.raises(
-        ProgramError, match=rf"(?s)platform\.stack.*no output `clusterIdentity`.*pulumi up --stack {BASE_STACK}"
-    ):
-        _guest(given)
+@pytest.mark.parametrize(
+    ("sections", "said"),
+    [
+        ({"project": "another-project"}, r"gcp:project fleet-tests.*another-project"),
+        ({"region": "us-central1", "zones": ["us-central1-b"]}, r"gcp:region europe-west4.*us-central1"),
+        # A destroy would take both.
+        ({"namespace": "vllm-base"}, r"would delete that namespace.*vllm-base-2"),
+    ],
+)
+def test_what_cannot_share_the_cluster_is_refused(base: dict[str, Any], sections: dict[str, Any], said: str) -> None:
+    with pytest.raises(ProgramError, match=f"(?s){said}"):
+        _guest(base, **sections)
 
 
-def test_a_stack_without_a_kubeconfig_is_refused(base: dict[str, Any]) -> None:
-    with pytest.raises(ProgramError, match=r"no output `kubeconfig`: run `pulumi up"):
-        _guest({key: value for key, value in base.items() if key != "kubeconfig"})
-
-
-def test_another_project_than_the_clusters_is_refused(base: dict[str, Any]) -> None:
-    with pytest.raises(ProgramError, match=r"(?s)gcp:project fleet-tests.*another-project"):
-        _guest(base, project="another-project")
-
-
-def test_another_region_than_the_clusters_is_refused(base: dict[str, Any]) -> None:
-    with pytest.raises(ProgramError, match=r"(?s)gcp:region europe-west4.*us-central1"):
-        _guest(base, region="us-central1", zones=["us-central1-b"])
-
-
-def test_sharing_the_other_stacks_namespace_is_refused_because_destroy_would_take_both(base: dict[str, Any]) -> None:
-    with pytest.raises(ProgramError, match=r"(?s)would delete that namespace.*vllm-base-2"):
-        _guest(base, namespace="vllm-base")
+@pytest.mark.parametrize(
+    ("wrong", "missing"),
+    [
+        (lambda _: {}, "clusterIdentity"),
+        (lambda _: {"project": "another-program"}, "clusterIdentity"),
+        (lambda base: {key: value for key, value in base.items() if key != "kubeconfig"}, "kubeconfig"),
+    ],
+    ids=["nothing", "something else", "no kubeconfig"],
+)
+def test_a_stack_that_is_not_up_yet_is_refused_with_the_command_that_brings_it_up(
+    base: dict[str, Any], wrong: Any, missing: str
+) -> None:
+    with pytest.raises(ProgramError, match=rf"(?s)no output `{missing}`.*pulumi up --stack {BASE_STACK}"):
+        _guest(wrong(base))
 
 
 def test_a_gateway_on_a_network_without_proxies_is_refused_instead_of_never_programmed(base: dict[str, Any]) -> None:

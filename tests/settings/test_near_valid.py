@@ -120,7 +120,7 @@ ADAPTER = {"name": "legal", "id": "team/legal", "revision": "b" * 40}
         # A key that is named like a mode or like a type of pydantic's keeps its place.
         ({"capacity": {"mode": "calendar"}}, "capacity.reservation", ""),
         (in_class({"name": ""}), "capacity.reservation.name", EMPTY),
-        (in_class({"spot": 1, "name": "a"}), "capacity.reservation.spot", "vllm-fleet:capacity.spot"),
+        (in_class({"spot": 1, "name": "a"}), "capacity.reservation.spot", "one of these keys, or remove it"),
         ({"capacity": {"mode": "spot", "spot": True}}, "capacity.spot", "one of these keys, or remove it"),
         *(({"labels": {one: 5}}, f"labels.{one}", "") for one in ("int", "str", "none", "literal", "constrained-str")),
         # What no API would take.

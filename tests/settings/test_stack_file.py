@@ -48,10 +48,6 @@ def problems(root: Path) -> list[str]:
             (f"config:\n  labels:\n    team: {one}\n", {"labels": {"team": one[1:-1]}})
             for one in ('"yes"', "'0755'", '"2026-11-21"')
         ),
-        (
-            "config:\n  server: {engine: &e {seed: 1}, other: *e}\n",
-            {"server": {"engine": {"seed": 1}, "other": {"seed": 1}}},
-        ),
         ("", {}),
         # Without environments its stand-in says nothing.
         ("config: {}\n", {}),

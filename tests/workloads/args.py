@@ -16,6 +16,7 @@ from settings.sections.capacity import ComputeClassMode
 from settings.sections.secret_stores import SecretStore
 from settings.server_arguments import server_arguments
 from settings.stack import Settings
+from tests.support.as_sent import as_sent
 from workloads import python_image
 from workloads.benchmark.benchmark import BenchmarkArgs
 from workloads.compute_class import ComputeClassArgs
@@ -23,6 +24,7 @@ from workloads.gateway.gateway import Gateway, GatewayArgs
 from workloads.monitoring import MonitoringArgs
 from workloads.namespace import NamespaceArgs
 from workloads.secret_files import Stored
+from workloads.server.pod import pod_template
 from workloads.server.server import Server, ServerArgs
 from workloads.spending.spending import SpendingGuardArgs
 from workloads.weights.weights import WRITER_IMAGE, WeightsArgs
@@ -83,6 +85,12 @@ def server_args(settings: Settings, **others: Any) -> ServerArgs:
         "api_key": settings.api_key_secret,
     }
     return ServerArgs(**given | others)
+
+
+def pod_of(args: ServerArgs) -> dict[str, Any]:
+    """The template of the server's pods, as it is sent."""
+    made: dict[str, Any] = as_sent(pod_template(args))
+    return made
 
 
 def stored(store: SecretStore) -> Stored:

@@ -9,11 +9,11 @@ import json
 import os
 import re
 import subprocess
-import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+
+from tests.support.simulators.local_server import Answer, Request, served
 
 TOKEN = "hf_thetokenofthetest"
 
@@ -75,116 +75,65 @@ def _git(folder: Path, *args: str) -> str:
 @contextlib.contextmanager
 def serving(hub: Hub) -> Iterator[Hub]:
     """Serve the hub on loopback for the duration of the block."""
-
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def log_message(self, *args: object) -> None:
-            """Say nothing: the output belongs to the test."""
-
-        def do_GET(self) -> None:
-            match = re.match(r"/objects/([0-9a-f]{64})$", self.path)
-            self._object(match.group(1)) if match else self._git_backend()
-
-        def do_POST(self) -> None:
-            if self.path.endswith("/info/lfs/objects/batch"):
-                self._batch()
-            else:
-                self._git_backend()
-
-        def _refused(self) -> bool:
-            want = "Basic " + base64.b64encode(f"token:{TOKEN}".encode()).decode()
-            if not hub.needs_token or self.headers.get("Authorization") == want:
-                return False
-            self._body()
-            self.send_response(401)
-            self.send_header("WWW-Authenticate", 'Basic realm="hub"')
-            self.send_header("Content-Length", "0")
-            self.end_headers()
-            return True
-
-        def _body(self) -> bytes:
-            if self.headers.get("Transfer-Encoding") == "chunked":
-                body = b""
-                while size := int(self.rfile.readline(), 16):
-                    body += self.rfile.read(size)
-                    self.rfile.readline()
-                self.rfile.readline()
-                return body
-            return self.rfile.read(int(self.headers.get("Content-Length") or 0))
-
-        def _batch(self) -> None:
-            if self._refused():
-                return
-            asked = json.loads(self._body())["objects"]
-            answer = [
-                {**one, "authenticated": True, "actions": {"download": {"href": f"{hub.url}/objects/{one['oid']}"}}}
-                for one in asked
-            ]
-            body = json.dumps({"transfer": "basic", "objects": answer}).encode()
-            self.send_response(200)
-            self.send_header("Content-Type", "application/vnd.git-lfs+json")
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def _object(self, oid: str) -> None:
-            content = hub.objects[oid]
-            if oid in hub.corrupt:
-                content = bytes(len(content))
-            begin = 0
-            if asked := re.match(r"bytes=(\d+)-", self.headers.get("Range") or ""):
-                begin = int(asked.group(1))
-                hub.ranges.append(asked.group(0))
-            self.send_response(206 if begin else 200)
-            if begin:
-                self.send_header("Content-Range", f"bytes {begin}-{len(content) - 1}/{len(content)}")
-            self.send_header("Content-Length", str(len(content) - begin))
-            self.end_headers()
-            if hub.cut_transfers > 0:
-                hub.cut_transfers -= 1
-                self.wfile.write(content[begin : begin + (len(content) - begin) // 2])
-                self.close_connection = True
-                return
-            self.wfile.write(content[begin:])
-            hub.sent.append(oid)
-
-        def _git_backend(self) -> None:
-            if self._refused():
-                return
-            path, _, query = self.path.partition("?")
-            environment = {
-                "PATH": os.environ["PATH"],
-                "GIT_PROJECT_ROOT": str(hub.root),
-                "GIT_HTTP_EXPORT_ALL": "1",
-                "GIT_CONFIG_NOSYSTEM": "1",
-                "REQUEST_METHOD": self.command,
-                "PATH_INFO": path,
-                "QUERY_STRING": query,
-                "CONTENT_TYPE": self.headers.get("Content-Type") or "",
-                "HTTP_CONTENT_ENCODING": self.headers.get("Content-Encoding") or "",
-                "GIT_PROTOCOL": self.headers.get("Git-Protocol") or "",
-            }
-            done = subprocess.run(
-                ["git", "http-backend"], env=environment, input=self._body(), capture_output=True, check=False
-            )
-            head, _, body = done.stdout.partition(b"\r\n\r\n")
-            fields = dict(line.split(": ", 1) for line in head.decode().split("\r\n") if ": " in line)
-            self.send_response(int(fields.pop("Status", "200").split()[0]))
-            for name, value in fields.items():
-                self.send_header(name, value)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    hub.url = f"http://127.0.0.1:{server.server_port}"
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
-    thread.start()
-    try:
+    with served(lambda request: _answer(hub, request)) as port:
+        hub.url = f"http://127.0.0.1:{port}"
         yield hub
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+
+
+def _answer(hub: Hub, request: Request) -> Answer:
+    if match := re.match(r"/objects/([0-9a-f]{64})$", request.path):
+        return _object(hub, match.group(1), request.headers.get("Range") or "")
+    want = "Basic " + base64.b64encode(f"token:{TOKEN}".encode()).decode()
+    if hub.needs_token and request.headers.get("Authorization") != want:
+        return Answer(401, b"", {"WWW-Authenticate": 'Basic realm="hub"'})
+    if request.path.endswith("/info/lfs/objects/batch"):
+        return _batch(hub, request.content)
+    return _git_backend(hub, request)
+
+
+def _batch(hub: Hub, content: bytes) -> Answer:
+    answer = [
+        {**one, "authenticated": True, "actions": {"download": {"href": f"{hub.url}/objects/{one['oid']}"}}}
+        for one in json.loads(content)["objects"]
+    ]
+    body = json.dumps({"transfer": "basic", "objects": answer}).encode()
+    return Answer(200, body, {"Content-Type": "application/vnd.git-lfs+json"})
+
+
+def _object(hub: Hub, oid: str, wanted: str) -> Answer:
+    whole, begin = hub.objects[oid], 0
+    if asked := re.match(r"bytes=(\d+)-", wanted):
+        begin = int(asked.group(1))
+        hub.ranges.append(asked.group(0))
+    content = (bytes(len(whole)) if oid in hub.corrupt else whole)[begin:]
+    headers = {"Content-Length": str(len(content))}
+    if begin:
+        headers["Content-Range"] = f"bytes {begin}-{len(whole) - 1}/{len(whole)}"
+    if hub.cut_transfers > 0:
+        hub.cut_transfers -= 1
+        content = content[: len(content) // 2]
+    else:
+        hub.sent.append(oid)
+    return Answer(206 if begin else 200, content, headers)
+
+
+def _git_backend(hub: Hub, request: Request) -> Answer:
+    path, _, query = request.url.partition("?")
+    environment = {
+        "PATH": os.environ["PATH"],
+        "GIT_PROJECT_ROOT": str(hub.root),
+        "GIT_HTTP_EXPORT_ALL": "1",
+        "GIT_CONFIG_NOSYSTEM": "1",
+        "REQUEST_METHOD": request.method,
+        "PATH_INFO": path,
+        "QUERY_STRING": query,
+        "CONTENT_TYPE": request.headers.get("Content-Type") or "",
+        "HTTP_CONTENT_ENCODING": request.headers.get("Content-Encoding") or "",
+        "GIT_PROTOCOL": request.headers.get("Git-Protocol") or "",
+    }
+    done = subprocess.run(
+        ["git", "http-backend"], env=environment, input=request.content, capture_output=True, check=False
+    )
+    head, _, body = done.stdout.partition(b"\r\n\r\n")
+    fields = dict(line.split(": ", 1) for line in head.decode().split("\r\n") if ": " in line)
+    return Answer(int(fields.pop("Status", "200").split()[0]), body, fields)

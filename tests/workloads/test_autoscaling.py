@@ -78,18 +78,11 @@ def test_a_schedule_asks_nobody_for_metrics() -> None:
     assert (spec["minReplicaCount"], "fallback" in spec) == (0, False)
 
 
-def test_at_a_minimum_of_zero_the_clock_decides_whether_anything_runs() -> None:
-    load, _ = triggers(min=0, windows=[OFFICE])
-    assert load["metadata"]["activationThreshold"] == str(NEVER_ALONE)
-    assert "activationThreshold" not in triggers()[0]["metadata"]
-
-
-def test_at_a_minimum_of_zero_there_is_no_fallback_that_would_start_a_server_at_night() -> None:
-    specs = [
-        manifest(objects(record(**more))["ScaledObject/qwen35-server"])["spec"]
-        for more in ({}, {"min": 0, "windows": [OFFICE]})
-    ]
-    assert ["fallback" in one for one in specs] == [True, False]
+def test_at_a_minimum_of_zero_the_clock_decides_and_no_fallback_starts_a_server_at_night() -> None:
+    night, day = scaled_object(min=0, windows=[OFFICE])["spec"], scaled_object()["spec"]
+    assert night["triggers"][0]["metadata"]["activationThreshold"] == str(NEVER_ALONE)
+    assert "activationThreshold" not in day["triggers"][0]["metadata"]
+    assert ["fallback" in one for one in (day, night)] == [True, False]
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+from pathlib import Path
 from typing import Any
 
 import pulumi
@@ -12,6 +13,7 @@ import pytest
 from facts.sizing import BENCHMARK_MACHINES
 from fleet.bench.folder import Asked, as_json
 from fleet.preview.record.recorder import Mode, RecordedResource, Recording
+from settings.derived.benchmark_load import longest_minutes, ready_minutes, run_minutes
 from settings.derived.figures import figures, measured_shape, serving_shape
 from settings.derived.measurement import measurement
 from settings.stack import Settings
@@ -147,49 +149,31 @@ def test_a_measurement_says_which_file_its_requests_come_from() -> None:
 
 @each_row("benchmark", FOR_EVERY_WORKLOAD)
 @each_row("sections", [{}, {"gateway": {"enabled": True}}, {"server": {"replicas": "external"}}])
-def test_what_is_asked_is_read_back_as_the_folders_model(benchmark: dict[str, Any], sections: dict[str, Any]) -> None:
+def test_what_is_asked_is_read_back_as_the_folders_model_and_by_the_pod(
+    benchmark: dict[str, Any], sections: dict[str, Any], tmp_path: Path
+) -> None:
     settings = make_settings(**{"benchmark": {"enabled": True, **benchmark}, **sections})
-    plain = asked_of(settings)
-    model = Asked.model_validate(plain, strict=False)
+    asked = measurement(settings)
+    model = Asked.model_validate(dict(asked.run), strict=False)
     # Nothing is lost or made up on the way but what the pod adds.
-    assert as_json(model) == {**plain, "name": "", "created": ""}
+    assert as_json(model) == {**asked.run, "name": "", "created": ""}
     assert model.shape.workload == model.workload.name == settings.benchmark.workload
-    assert len(model.points) == len(settings.benchmark.concurrency or (1,))
-    assert model.cost is not None
-    assert model.cost.usd_per_hour > 30 * settings.replicas
-
-
-@pytest.mark.parametrize("benchmark", FOR_EVERY_WORKLOAD)
-def test_the_pod_reads_what_it_is_asked(benchmark: dict[str, Any], tmp_path: Any) -> None:
-    settings = make_settings(benchmark={"enabled": True, **benchmark})
-    file = tmp_path / "run.json"
-    file.write_text(
-        config_map_manifest(measurement(settings), name="benchmark-x", namespace=NAMESPACE, labels={})["data"][
-            "run.json"
-        ]
-    )
-    plan = read_plan(file, "benchmark-x-01234567")
     points = len(settings.benchmark.concurrency or (1,))
+    assert len(model.points) == points
+    shape = (model.shape.model, model.shape.replicas, model.shape.routing)
+    routing = "inference-gateway" if settings.gateway.enabled else "cluster-ip"
+    assert shape == ("Qwen/Qwen3.5-27B-FP8", settings.replicas, routing)
+    assert model.shape.flags["kv-cache-dtype"]
+    bill = figures(settings).bill
+    cost = {"usd_per_hour": round(bill.usd_per_hour_known, 2), "at_least": True, "capacity": "spot"}
+    assert asked.run["cost"] == cost
+    assert bill.usd_per_hour_known > 30 * settings.replicas
+    assert [item.quantity for item in bill.items if item.id == "benchmark"] == [1]
+    config_map = config_map_manifest(asked, name="benchmark-x", namespace=NAMESPACE, labels={})
+    (tmp_path / "run.json").write_text(config_map["data"]["run.json"])
+    plan = read_plan(tmp_path / "run.json", "benchmark-x-01234567")
     assert len(plan.runs) == points * settings.benchmark.repeats
     assert plan.workload["name"] == settings.benchmark.workload
-
-
-def test_the_shape_is_the_stacks_and_the_workload_the_benchmarks() -> None:
-    settings = make_settings(server={"replicas": 2}, gateway={"enabled": True}, benchmark={"enabled": True, **SHAREGPT})
-    shape = asked_of(settings)["shape"]
-    assert (shape["replicas"], shape["routing"], shape["workload"]) == (2, "inference-gateway", "sharegpt")
-    assert shape["model"] == "Qwen/Qwen3.5-27B-FP8"
-    assert shape["flags"]["kv-cache-dtype"]
-
-
-def test_the_cost_is_the_bills() -> None:
-
-    settings = make_settings(benchmark={"enabled": True})
-    bill = figures(settings).bill
-    cost = asked_of(settings)["cost"]
-    assert cost == {"usd_per_hour": round(bill.usd_per_hour_known, 2), "at_least": True, "capacity": "spot"}
-    (line,) = (item for item in bill.items if item.id == "benchmark")
-    assert line.quantity == 1
 
 
 def test_an_answer_to_a_changed_copy_of_the_settings_is_the_copys() -> None:
@@ -259,25 +243,6 @@ def mounted(recording: Recording, file: str) -> str:
     return key
 
 
-def test_the_run_that_the_launcher_opens_is_the_one_in_the_config_map() -> None:
-    assert mounted(record(), options()["run"]) == "run.json"
-
-
-def test_a_run_is_given_up_before_the_job_is() -> None:
-    sweep: dict[str, Any] = {"concurrency": [10, 2000], "repeats": 1}
-    for benchmark in ({}, sweep):
-        recording = record(benchmark={"enabled": True, **benchmark})
-        told = options(benchmark={"enabled": True, **benchmark})
-        deadline = manifest(job(recording))["spec"]["activeDeadlineSeconds"] / 60
-        assert int(told["wait-minutes"]) + int(told["run-minutes"]) < deadline
-
-
-def test_many_prompts_get_the_time_that_it_takes_to_draw_them() -> None:
-    told = options(benchmark={"enabled": True, "promptsPerClient": 200_000})
-    assert int(told["ready-minutes"]) > 60
-    assert options()["ready-minutes"] == "20"
-
-
 def test_clients_ask_for_the_name_that_the_server_answers_to() -> None:
     assert run_of(record(server={"replicas": 1, "engine": {"servedModelName": "chat"}}))["served_model"] == "chat"
 
@@ -338,6 +303,8 @@ def test_scripts_arrive_under_the_name_that_python_imports_them_by() -> None:
     assert {mounted(recording, f"{path}/pod_scripts/{file}") for file in benchmark_programs()} | {"run.json"} == set(
         scripts.inputs["data"]
     )
+    assert mounted(recording, options()["run"]) == "run.json"
+    assert scripts.inputs["data"].items() >= benchmark_programs().items()
     assert scripts.inputs["metadata"]["name"] == job(recording).inputs["metadata"]["name"]
     # A ConfigMap holds a mebibyte.
     assert sum(len(text.encode()) for text in scripts.inputs["data"].values()) < 500_000
@@ -378,6 +345,12 @@ def test_on_demand_everything_is_there_but_the_job() -> None:
     assert prepared.keys() < always.keys()
 
 
+def printed(**changed: Any) -> str:
+    """The fingerprint of the run of a stack with these sections."""
+    base: dict[str, Any] = {"server": {"replicas": 12}, "benchmark": {"enabled": True}}
+    return fingerprint(measurement(make_settings(**base | changed)))
+
+
 @each_row(
     "changed",
     [
@@ -393,8 +366,7 @@ def test_on_demand_everything_is_there_but_the_job() -> None:
     ],
 )
 def test_whatever_bears_on_the_figures_makes_a_new_run(changed: dict[str, Any]) -> None:
-    base: dict[str, Any] = {"server": {"replicas": 12}, "benchmark": {"enabled": True}}
-    assert fingerprint(measurement(make_settings(**base))) != fingerprint(measurement(make_settings(**base | changed)))
+    assert printed() != printed(**changed)
 
 
 @pytest.mark.parametrize(
@@ -410,16 +382,13 @@ def test_whatever_bears_on_the_figures_makes_a_new_run(changed: dict[str, Any]) 
     ],
 )
 def test_whatever_does_not_bear_on_them_leaves_the_finished_run_alone(changed: dict[str, Any]) -> None:
-    base: dict[str, Any] = {"server": {"replicas": 12}, "benchmark": {"enabled": True}}
-    assert fingerprint(measurement(make_settings(**base))) == fingerprint(measurement(make_settings(**base | changed)))
+    assert printed() == printed(**changed)
 
 
 def test_another_file_is_another_workload() -> None:
     other = {**TRACE["dataset"], "sha256": SHA[::-1]}  # type: ignore[dict-item]
-    one = make_settings(benchmark={"enabled": True, **TRACE})
-    assert fingerprint(measurement(one)) != fingerprint(
-        measurement(make_settings(benchmark={"enabled": True, **TRACE, "dataset": other}))
-    )
+    one, two = ({"enabled": True, **TRACE, "dataset": dataset} for dataset in (TRACE["dataset"], other))
+    assert printed(benchmark=one) != printed(benchmark=two)
 
 
 def test_a_changed_job_is_a_new_one_and_a_failed_one_is_run_again() -> None:
@@ -448,24 +417,16 @@ def test_a_node_at_flex_start_is_waited_for_as_long_as_the_autoscaler_waits() ->
     assert int(options(capacity=flex)["wait-minutes"]) == int(options()["wait-minutes"]) + 15
 
 
-def test_pulumi_waits_as_long_as_the_job_may_take() -> None:
-    found = job(record(server={"replicas": 12, "startupMinutes": 20}))
-    seconds = manifest(found)["spec"]["activeDeadlineSeconds"]
-    assert found.custom_timeouts["create"] == f"{seconds // 60}m"
-    # Nodes, the start, and three runs that each are given up at the last moment.
-    assert seconds >= (15 + 20 + 3 * 10) * 60
-
-
-def test_the_deadline_covers_every_load_and_every_repeat() -> None:
-    def deadline(**benchmark: Any) -> int:
-        made = job(record(benchmark={"enabled": True, **benchmark}))
-        seconds: int = manifest(made)["spec"]["activeDeadlineSeconds"]
-        return seconds
-
-    once, start = deadline(repeats=1), (15 + 30) * 60
-    assert deadline(repeats=4) - start == 4 * (once - start)
-    assert deadline(repeats=1, concurrency=[1000, 2000]) - start > 1.5 * (once - start)
-    assert deadline(repeats=1, promptsPerClient=100_000) > once
+def test_pod_job_and_pulumi_wait_as_long_as_the_load_may_take() -> None:
+    benchmark = {"enabled": True, "promptsPerClient": 200_000}
+    sections: dict[str, Any] = {"server": {"replicas": 12, "startupMinutes": 20}, "benchmark": benchmark}
+    settings, found, told = make_settings(**sections), job(record(**sections)), options(**sections)
+    start = 15 + 20
+    minutes = {"wait": start, "ready": ready_minutes(settings), "run": run_minutes(settings)}
+    assert {name: int(told[f"{name}-minutes"]) for name in minutes} == minutes
+    whole = start + longest_minutes(settings)
+    assert manifest(found)["spec"]["activeDeadlineSeconds"] == 60 * whole
+    assert found.custom_timeouts["create"] == f"{whole}m"
 
 
 def test_the_key_reaches_the_clients_as_a_file() -> None:

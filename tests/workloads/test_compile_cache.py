@@ -10,15 +10,13 @@ import pytest
 from fleet.preview.record.recording import Recording
 from settings.derived.compile_cache import PersistedCache
 from settings.stack import Settings
-from tests.support.as_sent import as_sent
 from tests.support.recorded import manifest, needs, objects, recorded_component
 from tests.support.schemas import problems
 from tests.support.settings import make_settings
-from tests.workloads.args import server_args
+from tests.workloads.args import pod_of, server_args
 from workloads.server import compile_cache
 from workloads.server import keep_compile_cache as program
 from workloads.server.compile_cache import PATH
-from workloads.server.pod import pod_template
 from workloads.server.server import Server
 from workloads.server.vllm_args import writable_environment
 
@@ -27,8 +25,7 @@ PERSISTED = PersistedCache(bucket="the-bucket", key="0123abcd", account="vllm-se
 
 def pod(**sections: Any) -> dict[str, Any]:
     settings = make_settings(server={"compileCache": {"enabled": True}}, **sections)
-    args = server_args(settings, compile_cache=PERSISTED)
-    spec: dict[str, Any] = as_sent(pod_template(args))["spec"]
+    spec: dict[str, Any] = pod_of(server_args(settings, compile_cache=PERSISTED))["spec"]
     return spec
 
 

@@ -31,15 +31,6 @@ def test_the_class_is_accepted_by_gkes_own_schema_and_named_as_the_pods_select_i
     assert selector == {"cloud.google.com/compute-class": resource.inputs["metadata"]["name"]}
 
 
-def test_a_specific_reservation_names_its_zones_inside_and_nowhere_else() -> None:
-    priority = spec(capacity=FULL)["priorities"][0]
-    assert "location" not in priority
-    assert priority["reservations"] == {
-        "affinity": "Specific",
-        "specific": [{"name": "b200-block", "project": "capacity-pool", "zones": ["europe-west4-b"]}],
-    }
-
-
 def test_the_other_priorities_stay_where_the_weights_are() -> None:
     priorities = spec(capacity=FULL, zones=["europe-west4-b", "europe-west4-a"])["priorities"]
     assert [priority["location"]["zones"] for priority in priorities[1:]] == [["europe-west4-a", "europe-west4-b"]] * 2
@@ -131,28 +122,25 @@ def test_a_single_priority_has_no_way_back() -> None:
 
 
 @pytest.mark.parametrize(
-    ("cluster", "long"),
+    ("sections", "long"),
     [
-        ({"releaseChannel": "RAPID"}, True),
-        ({"releaseChannel": "REGULAR"}, True),
-        ({"releaseChannel": "STABLE"}, False),
-        ({"releaseChannel": "STABLE", "minVersion": "1.35.0-gke.1170000"}, False),
-        ({"releaseChannel": "STABLE", "minVersion": "1.35.0-gke.1171000"}, True),
+        ({"cluster": {"releaseChannel": "RAPID"}}, True),
+        ({"cluster": {"releaseChannel": "REGULAR"}}, True),
+        ({"cluster": {"releaseChannel": "STABLE"}}, False),
+        ({"cluster": {"releaseChannel": "STABLE", "minVersion": "1.35.0-gke.1170000"}}, False),
+        ({"cluster": {"releaseChannel": "STABLE", "minVersion": "1.35.0-gke.1171000"}}, True),
+        # The version of another stack's cluster is not known.
+        ({"platform": {"stack": "org/vllm-fleet/base"}}, False),
     ],
 )
 def test_spot_nodes_take_two_minutes_to_shut_down_where_the_clusters_version_can(
-    cluster: dict[str, Any], long: bool
+    sections: dict[str, Any], long: bool
 ) -> None:
-    reserved, spot, flex = spec(capacity=FULL, cluster=cluster)["priorities"]
+    reserved, spot, flex = spec(capacity=FULL, **sections)["priorities"]
     assert not any("nodeSystemConfig" in priority for priority in (reserved, flex))
     shutdown = spot.get("nodeSystemConfig", {}).get("kubeletConfig", {})
     expected = {"shutdownGracePeriodSeconds": 120, "shutdownGracePeriodCriticalPodsSeconds": 15}
     assert shutdown == (expected if long else {})
-
-
-def test_the_version_of_another_stacks_cluster_is_not_known() -> None:
-    _, spot, _ = spec(capacity=FULL, platform={"stack": "org/vllm-fleet/base"})["priorities"]
-    assert "nodeSystemConfig" not in spot
 
 
 def test_the_priorities_and_the_name_are_of_the_stacks_machine() -> None:

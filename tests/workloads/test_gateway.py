@@ -133,12 +133,6 @@ def test_the_route_comes_after_its_pool_and_waits_until_it_is_found() -> None:
     assert "ResolvedRefs" in route.inputs["metadata"]["annotations"]["pulumi.com/waitFor"]
 
 
-def test_streams_may_last_an_hour() -> None:
-    policy = made(f"GCPBackendPolicy/{POOL}")["spec"]
-    assert policy["default"]["timeoutSec"] == 3_600
-    assert policy["targetRef"] == {"group": "inference.networking.k8s.io", "kind": "InferencePool", "name": POOL}
-
-
 def test_the_release_is_the_pool_and_has_a_timeout_of_its_own() -> None:
     found = release(record())
     inputs = found.inputs

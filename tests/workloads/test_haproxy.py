@@ -10,7 +10,6 @@ import shutil
 import socket
 import subprocess
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -24,6 +23,7 @@ from hypothesis import strategies as st
 from settings.sections.endpoint import Router as Section
 from tests.support.haproxy_on_loopback import on_loopback
 from tests.support.nameserver import nameserver
+from tests.workloads.waiting import until
 from workloads.router import haproxy
 from workloads.router.haproxy import BACKEND, DOMAIN_VARIABLE, Haproxy, config
 
@@ -141,11 +141,10 @@ class Router:
         path: str = "/v1/completions",
         key: str | None = None,
         method: str = "POST",
-        timeout: float = 10,
         body: str = BODY,
     ) -> tuple[int, dict[str, str], str]:
         headers = {"content-type": "application/json"} | ({} if key is None else {"authorization": f"Bearer {key}"})
-        with closing(http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout)) as connection:
+        with closing(http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)) as connection:
             connection.request(method, path, body if method == "POST" else None, headers)
             answer = connection.getresponse()
             text = answer.read().decode()
@@ -176,7 +175,7 @@ def routed(folder: Path, servers: int = 1, **given: Any) -> Iterator[tuple[Route
     made = [Server() for _ in range(servers)]
     router = Router(folder, [one.port for one in made], **given)
     try:
-        within(lambda: router.ask("/health", method="GET")[0] == 200)
+        until(lambda: router.ask("/health", method="GET")[0] == 200)
         yield router, made
     finally:
         router.process.kill()
@@ -190,22 +189,10 @@ def refuses(port: int) -> bool:
         return probe.connect_ex(("127.0.0.1", port)) != 0
 
 
-def within(holds: Any, seconds: float = 10) -> None:
-    end = time.monotonic() + seconds
-    while True:
-        try:
-            if holds():
-                return
-        except OSError:
-            pass
-        assert time.monotonic() < end
-        time.sleep(0.02)
-
-
-def asked(router: Router, number: int, **how: Any) -> tuple[list[threading.Thread], list[int]]:
+def asked(router: Router, number: int) -> tuple[list[threading.Thread], list[int]]:
     """So many requests at once, and the status of each that is answered."""
     statuses: list[int] = []
-    threads = [threading.Thread(target=lambda: statuses.append(router.ask(**how)[0])) for _ in range(number)]
+    threads = [threading.Thread(target=lambda: statuses.append(router.ask()[0])) for _ in range(number)]
     for one in threads:
         one.start()
     return threads, statuses
@@ -216,9 +203,9 @@ def test_requests_go_to_the_server_with_the_fewest_and_those_too_many_are_told_t
         for one in servers:
             one.go_on.clear()
         threads, statuses = asked(router, 4)  # two at each server
-        within(lambda: [len(one.seen) for one in servers] == [2, 2])
+        until(lambda: [len(one.seen) for one in servers] == [2, 2])
         waiting, _ = asked(router, 2)
-        within(lambda: 'haproxy_backend_current_queue{proxy="servers"} 2' in router.metrics())
+        until(lambda: 'haproxy_backend_current_queue{proxy="servers"} 2' in router.metrics())
         status, headers, text = router.ask()
         assert (status, headers["retry-after"]) == (429, "1")
         assert json.loads(text)["error"]["type"] == "rate_limit_error"
@@ -251,7 +238,7 @@ def test_ranks_that_die_together_attract_no_requests(tmp_path: Path) -> None:
         for one in servers:
             one.go_on.clear()
         threads, _ = asked(router, 12)
-        within(lambda: [len(one.seen) for one in servers] == [1] * 12)
+        until(lambda: [len(one.seen) for one in servers] == [1] * 12)
         for one in servers[:8]:
             one.close()
             one.go_on.set()
@@ -272,12 +259,12 @@ def test_a_server_that_answers_errors_at_once_attracts_few_requests(tmp_path: Pa
         broken.go_on.clear()
         busy.go_on.clear()
         threads, _ = asked(router, 2)
-        within(lambda: [len(broken.seen), len(busy.seen)] == [1, 1])
+        until(lambda: [len(broken.seen), len(busy.seen)] == [1, 1])
         broken.status = 500
         broken.go_on.set()
         for number in range(24):
             threads += asked(router, 1)[0]
-            within(lambda sent=number + 3: len(broken.seen) + len(busy.seen) == sent)
+            until(lambda sent=number + 3: len(broken.seen) + len(busy.seen) == sent)
         busy.go_on.set()
         for thread in threads:
             thread.join()
@@ -362,7 +349,7 @@ def test_each_port_of_a_server_is_a_target_though_all_have_one_address(tmp_path:
         with subprocess.Popen(["haproxy", "-db", "-f", str(file)], env=ENVIRONMENT) as process:
             try:
                 up = f'haproxy_backend_active_servers{{proxy="{BACKEND}"}} 2'
-                within(lambda: up in fetched(metrics, "/metrics"))
+                until(lambda: up in fetched(metrics, "/metrics"))
             finally:
                 process.kill()
                 for one in servers:
@@ -379,7 +366,7 @@ def test_a_stopping_router_finishes_its_streams_and_what_comes_on_their_connecti
             kept.request("POST", "/v1/completions", BODY)
             stream = kept.getresponse()  # its head, which promises to keep the connection
             router.process.send_signal(10)  # SIGUSR1, the image's stop signal
-            within(lambda: refuses(router.port))
+            until(lambda: refuses(router.port))
             server.go_on.set()
             stream.read()
             kept.request("POST", "/v1/completions", BODY)

@@ -11,9 +11,8 @@ import pytest
 from facts.signals.series import SERVER, VLLM
 from fleet.preview.record.recorder import Recording
 from settings.stack import Settings
-from tests.support.recorded import manifest, needs, objects, recorded_component
-from tests.support.schemas import problems
-from tests.workloads.args import NAMESPACE, gateway_args, monitoring_args, server_args
+from tests.support.recorded import needs, objects, recorded_component
+from tests.workloads.args import gateway_args, monitoring_args, server_args
 from workloads.gateway.gateway import Gateway
 from workloads.monitoring import Monitoring, router_scrape
 from workloads.names import ROUTER_APP
@@ -39,35 +38,16 @@ def test_where_each_replica_downloads_for_itself_everything_waits_for_the_server
         assert needs(recording, objects(recording)[one]) == {"Deployment/qwen35-server"}
 
 
-def test_every_object_is_accepted_by_the_operators_own_schema() -> None:
-    for key, resource in objects(made_with(gateway={"enabled": True})).items():
-        assert problems(manifest(resource)) == [], key
-        assert resource.inputs["metadata"]["namespace"] == NAMESPACE
-
-
 def test_routers_are_scraped_and_no_other_pod() -> None:
     """An empty selector is accepted, and scrapes every pod of the namespace."""
     assert router_scrape(15)["selector"] == {"matchLabels": {"app": ROUTER_APP}}
 
 
-def test_the_server_is_scraped_once_by_the_name_of_its_port() -> None:
-    recording = made_with(monitoring={"intervalSeconds": 5})
-    scrapes = [one for key, one in objects(recording).items() if key.startswith("PodMonitoring/")]
-    (scrape,) = scrapes
-    assert scrape.inputs["spec"]["selector"] == {"matchLabels": {"app": "qwen35-server"}}
-    (endpoint,) = scrape.inputs["spec"]["endpoints"]
-    assert (endpoint["port"], endpoint["path"], endpoint["interval"], endpoint["timeout"]) == (
-        "http",
-        "/metrics",
-        "5s",
-        "5s",
-    )
-
-
-def test_the_timeout_never_exceeds_ten_seconds() -> None:
-    recording = made_with(monitoring={"intervalSeconds": 60})
+@pytest.mark.parametrize(("seconds", "timeout"), [(5, "5s"), (60, "10s")])
+def test_a_scrape_ends_before_the_next_one_and_within_ten_seconds(seconds: int, timeout: str) -> None:
+    recording = made_with(monitoring={"intervalSeconds": seconds})
     (endpoint,) = objects(recording)["PodMonitoring/qwen35-server"].inputs["spec"]["endpoints"]
-    assert endpoint["timeout"] == "10s"
+    assert (endpoint["interval"], endpoint["timeout"]) == (f"{seconds}s", timeout)
 
 
 def test_the_kept_series_include_all_that_the_rules_use() -> None:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from fleet.preview.record.recorder import Recording
 from tests.support.recorded import manifest, needs, objects, recorded_component
 from tests.support.schemas import problems
@@ -29,18 +27,6 @@ def test_everything_is_valid_and_in_the_namespace() -> None:
             assert "Namespace/vllm-test" in needs(recording, resource)
 
 
-@pytest.mark.parametrize(("replicas", "gpus"), [(12, "96"), (1, "8"), (0, "0")])
-def test_the_quota_is_the_gpus_of_the_stack_file(replicas: int, gpus: str) -> None:
-    quota = objects(made_with(server={"replicas": replicas}))["ResourceQuota/gpu"]
-    assert quota.inputs["spec"] == {"hard": {"requests.nvidia.com/gpu": gpus}}
-
-
 def test_where_somebody_else_owns_the_number_there_is_no_quota() -> None:
     assert make_settings(server={"replicas": "external"}).gpu_ceiling is None
     assert "ResourceQuota/gpu" not in objects(made_with(server={"replicas": "external"}))
-
-
-def test_a_second_stack_on_the_cluster_lives_in_a_namespace_of_its_own() -> None:
-    made = objects(made_with(namespace="vllm-code"))
-    assert "Namespace/vllm-code" in made
-    assert {one.inputs["metadata"].get("namespace") for one in made.values()} == {None, "vllm-code"}

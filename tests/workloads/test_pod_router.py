@@ -9,7 +9,6 @@ import os
 import socket
 import subprocess
 import sys
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -20,6 +19,7 @@ from typing import Any
 import pytest
 
 from tests.support.simulators.local_server import Answer, Request, served
+from tests.workloads.waiting import until
 from workloads import names, vllm_router
 
 PROGRAM = Path(sys.executable).with_name("vllm-router")
@@ -77,11 +77,8 @@ def routed() -> Iterator[tuple[str, Servers]]:
             stderr=subprocess.DEVNULL,
         )
         try:
-            deadline = time.monotonic() + 60
-            while not _is_ready(f"http://127.0.0.1:{own}"):
-                assert process.poll() is None, "vllm-router refuses its command"
-                assert time.monotonic() < deadline, "vllm-router is not ready after 60 s"
-                time.sleep(0.1)
+            until(lambda: process.poll() is not None or _is_ready(f"http://127.0.0.1:{own}"))
+            assert process.poll() is None, "vllm-router refuses its command"
             yield f"http://127.0.0.1:{own}", servers
         finally:
             process.terminate()
@@ -121,14 +118,9 @@ def test_prefill_is_asked_for_one_token_to_keep_the_cache_and_decode_gets_where_
 def test_the_router_is_ready_soon_after_its_servers_and_not_long_after_their_death(gone: str) -> None:
     with routed() as (url, servers):
         servers.of_health[gone] = 503
-        began = time.monotonic()
-        while _is_ready(url):
-            assert time.monotonic() - began < 4 * vllm_router.HEALTH_SECONDS
-            time.sleep(0.1)
-        servers.of_health[gone], began = 200, time.monotonic()
-        while not _is_ready(url):
-            assert time.monotonic() - began < 2 * vllm_router.HEALTH_SECONDS
-            time.sleep(0.1)
+        until(lambda: not _is_ready(url), 4 * vllm_router.HEALTH_SECONDS)
+        servers.of_health[gone] = 200
+        until(lambda: _is_ready(url), 2 * vllm_router.HEALTH_SECONDS)
 
 
 @pytest.mark.parametrize("gone", ["prefill", "decode"])

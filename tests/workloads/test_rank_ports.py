@@ -9,13 +9,12 @@ from settings.sections.gateway import Epp
 from tests.support.as_sent import as_sent
 from tests.support.rows import each_row
 from tests.support.settings import make_settings
-from tests.workloads.args import server_args
+from tests.workloads.args import pod_of, server_args
 from workloads import names
 from workloads.gateway.gateway import health_check_policy, pool_reference
 from workloads.gateway.values import chart_values
 from workloads.monitoring import server_scrape
 from workloads.server import ranks
-from workloads.server.pod import pod_template
 from workloads.server.pod_end import pod_end
 from workloads.server.server import ServerArgs, service_spec
 
@@ -27,8 +26,8 @@ def args(**server: Any) -> ServerArgs:
 
 
 def spec(**server: Any) -> dict[str, Any]:
-    made: dict[str, Any] = as_sent(pod_template(args(**server)))
-    return made["spec"]
+    made: dict[str, Any] = pod_of(args(**server))["spec"]
+    return made
 
 
 def test_the_container_starts_a_server_per_rank_and_keeps_the_engines_own_flags() -> None:
@@ -61,7 +60,7 @@ def test_each_rank_finishes_its_streams_after_the_stop_signal() -> None:
 def test_ranks_of_experts_share_them() -> None:
     server = {"replicas": 1, "rankPorts": True, "profile": "tuned", "engine": {"moeBackend": "triton"}}
     made = server_args(make_settings(server=server, model={"id": "Qwen/Qwen3.5-35B-A3B-FP8"}, **BEHIND))
-    assert "--experts" in as_sent(pod_template(made))["spec"]["containers"][0]["command"]
+    assert "--experts" in pod_of(made)["spec"]["containers"][0]["command"]
 
 
 def test_the_service_and_the_pool_have_every_port() -> None:

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -24,6 +24,7 @@ import pytest
 
 from fleet.clients.metrics_text import parse
 from tests.support.rows import each_row
+from tests.workloads.waiting import until
 from workloads.pod_programs import python_program
 from workloads.server import rank_servers as program
 
@@ -71,15 +72,6 @@ def _free_ports(count: int) -> int:
     raise AssertionError("no free ports")
 
 
-def _within(condition: Callable[[], bool]) -> bool:
-    end = time.monotonic() + WAIT_SECONDS
-    while time.monotonic() < end:
-        if condition():
-            return True
-        time.sleep(0.02)
-    return False
-
-
 @contextmanager
 def running(folder: Path, *options: str) -> Iterator[Pod]:
     (folder / "program.py").write_text(python_program("server/rank_servers.py"))
@@ -95,7 +87,7 @@ def running(folder: Path, *options: str) -> Iterator[Pod]:
     )
     pod = Pod(process, first)
     try:
-        assert _within(lambda: pod.get("/health")[0] == 200)
+        until(lambda: pod.get("/health")[0] == 200)
         yield pod
     finally:
         if process.poll() is None:
@@ -149,7 +141,7 @@ def test_ranks_serve_on_after_a_death_until_no_balancer_sends_to_the_pod(tmp_pat
     with running(tmp_path, "--leave=3") as pod, ThreadPoolExecutor() as clients:
         long = clients.submit(pod.ask, "POST", "/v1/completions", "long", own)
         pod.ask("POST", "/v1/completions", "end", {"X-data-parallel-rank": "1"})
-        assert _within(lambda: pod.get("/health")[0] == 503)
+        until(lambda: pod.get("/health")[0] == 503)
         left = time.monotonic() + 2
         while time.monotonic() < left:
             assert pod.ask("POST", "/v1/completions", "a", own)[0] == 200
@@ -192,7 +184,7 @@ def test_a_split_pod_answers_through_its_router_and_ends_after_it_decode_before_
             assert pod.get("/v1/models")[1] == "by the router"
             assert pod.get("/v1/../remove_worker")[1] != "by the router"
             pod.process.send_signal(signal.SIGTERM)
-            assert _within(lambda: pod.get("/health")[0] == 503)
+            until(lambda: pod.get("/health")[0] == 503)
             # It has the signal, and the router still has streams.
             assert all(pod.get("/who", {"X-data-parallel-rank": str(rank)})[0] == 200 for rank in range(RANKS))
             router.shutdown()

@@ -9,14 +9,13 @@ import pulumi
 import pytest
 
 from facts.lessons.words import TENSOR_PARALLEL_REASON_ANNOTATION
-from facts.releases import find
 from fleet.preview.record.recorder import Mode, Recording
 from fleet.preview.record.values import UNKNOWN, Secret
 from settings.stack import Settings
 from tests.support.recorded import manifest, needs, objects, recorded_component
 from tests.support.rows import each_row
 from tests.support.schemas import problems
-from tests.workloads.args import REGISTRY, server_args
+from tests.workloads.args import server_args
 from workloads.server.pod import API_KEY_VERSION
 from workloads.server.server import Server
 from workloads.weights.weights import WeightsMount
@@ -82,17 +81,6 @@ def test_selector_and_pod_labels_agree_under_another_name() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("version", "reference"), [("0.18.0", "v0.18.0"), ("0.18.1", f"v0.18.1@{find('0.18.1').digest}")]
-)
-def test_the_image_comes_from_the_stacks_registry_by_its_digest_where_that_is_known(
-    version: str, reference: str
-) -> None:
-    made = deployment(server={"replicas": 1, "engine": {"version": version}})
-    (container,) = manifest(made)["spec"]["template"]["spec"]["containers"]
-    assert container["image"] == f"{REGISTRY}/vllm/vllm-openai:{reference}"
-
-
 def test_a_reason_is_on_the_deployment_and_restarts_no_pod() -> None:
     given = {"replicas": 1, "tensorParallelReason": "users wait for single answers"}
     without, with_one = (manifest(deployment(server=server)) for server in ({"replicas": 1}, given))
@@ -101,17 +89,13 @@ def test_a_reason_is_on_the_deployment_and_restarts_no_pod() -> None:
     assert with_one == without
 
 
-@pytest.mark.parametrize("replicas", [0, 1, 12])
-def test_a_number_of_replicas_is_owned_here(replicas: int) -> None:
+@pytest.mark.parametrize(("replicas", "ignored"), [(0, ()), ("external", ("spec.replicas",))])
+def test_a_number_is_owned_here_none_too_and_another_owners_is_neither_set_nor_reset(
+    replicas: int | str, ignored: tuple[str, ...]
+) -> None:
     found = deployment(server={"replicas": replicas})
-    assert manifest(found)["spec"]["replicas"] == replicas
-    assert found.ignore_changes == ()
-
-
-def test_replicas_of_another_owner_are_neither_set_nor_reset() -> None:
-    found = deployment(server={"replicas": "external"})
-    assert "replicas" not in manifest(found)["spec"]
-    assert found.ignore_changes == ("spec.replicas",)
+    assert manifest(found)["spec"].get("replicas", "external") == replicas
+    assert found.ignore_changes == ignored
 
 
 @each_row(
@@ -184,18 +168,6 @@ def test_the_stacks_key_is_in_one_secret_and_nowhere_in_plain_sight(mode: Mode) 
     assert "Secret/vllm-api-key" in needs(recording, found[f"Deployment/{NAME}"])
 
 
-def test_a_key_of_secret_manager_is_fetched_by_gkes_driver() -> None:
-    recording = record(server={"replicas": 1, "apiKeySecret": "the-key"})
-    found = objects(recording)
-    spec = manifest(found["SecretProviderClass/vllm-api-key"])["spec"]
-    assert spec["provider"] == "gke"
-    (secret,) = json.loads(spec["parameters"]["secrets"])
-    assert secret["resourceName"] == "projects/fleet-tests/secrets/the-key/versions/latest"
-    assert secret["path"]
-    assert "Secret/vllm-api-key" not in found
-    assert "SecretProviderClass/vllm-api-key" in needs(recording, found[f"Deployment/{NAME}"])
-
-
 def versions(mode: Mode = "known", **sections: Any) -> dict[str, Any]:
     """What the pods say of the secrets that they read."""
     spec = manifest(objects(record(mode, **sections))[f"Deployment/{NAME}"])["spec"]
@@ -213,10 +185,22 @@ def test_another_key_makes_other_pods_and_nothing_of_it_is_in_their_template() -
     assert planned["metadata"]["annotations"][API_KEY_VERSION] is UNKNOWN
 
 
-def test_another_version_of_a_secret_makes_other_pods_where_it_is_named() -> None:
-    pinned = {"replicas": 1, "apiKeySecret": {"name": "the-key", "version": 3}}
-    store = objects(record(server=pinned))["SecretProviderClass/vllm-api-key"]
-    assert "projects/fleet-tests/secrets/the-key/versions/3" in manifest(store)["spec"]["parameters"]["secrets"]
-    assert versions(server=pinned) == {API_KEY_VERSION: "3"}
-    assert versions(server={"replicas": 1, "apiKeySecret": "the-key"}) == {}
+@pytest.mark.parametrize(
+    ("secret", "version", "annotated"),
+    [("the-key", "latest", {}), ({"name": "the-key", "version": 3}, "3", {API_KEY_VERSION: "3"})],
+)
+def test_a_key_of_secret_manager_is_fetched_by_gkes_driver_and_a_named_version_makes_other_pods(
+    secret: Any, version: str, annotated: dict[str, str]
+) -> None:
+    server = {"replicas": 1, "apiKeySecret": secret}
+    recording = record(server=server)
+    found = objects(recording)
+    spec = manifest(found["SecretProviderClass/vllm-api-key"])["spec"]
+    assert spec["provider"] == "gke"
+    (stored,) = json.loads(spec["parameters"]["secrets"])
+    assert stored["resourceName"] == f"projects/fleet-tests/secrets/the-key/versions/{version}"
+    assert stored["path"]
+    assert "Secret/vllm-api-key" not in found
+    assert "SecretProviderClass/vllm-api-key" in needs(recording, found[f"Deployment/{NAME}"])
+    assert versions(server=server) == annotated
     assert versions() == {}

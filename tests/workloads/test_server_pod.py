@@ -11,14 +11,12 @@ from facts.capacity import MAX_GRACE_SECONDS
 from facts.engines import EXIT_SECONDS
 from settings.checks.declarations import declarations
 from settings.stack import Settings
-from tests.support.as_sent import as_sent
 from tests.support.rows import each_row
 from tests.support.schemas import problems
 from tests.support.settings import make_settings
-from tests.workloads.args import server_args
+from tests.workloads.args import pod_of, server_args
 from workloads import names
 from workloads.server import api_key
-from workloads.server.pod import pod_template
 from workloads.server.server import ServerArgs
 from workloads.weights.weights import WeightsMount
 
@@ -40,6 +38,7 @@ def server(**fields: Any) -> dict[str, Any]:
     return {"replicas": 1, **fields}
 
 
+PART = {"machine": "a3-highgpu-8g", "server": server(gpus=2, engine={"dataParallelSize": 2})}
 ADAPTER = {"name": "support", "id": "my-team/support-lora", "revision": "0" * 40, "rank": 16}
 
 
@@ -50,8 +49,7 @@ def pod_args(settings: Settings, weights: WeightsMount | None = MOUNT) -> Server
 
 
 def template(settings: Settings, weights: WeightsMount | None = MOUNT) -> dict[str, Any]:
-    made: dict[str, Any] = as_sent(pod_template(pod_args(settings, weights)))
-    return made
+    return pod_of(pod_args(settings, weights))
 
 
 def the_container(settings: Settings, weights: WeightsMount | None = MOUNT) -> dict[str, Any]:
@@ -69,48 +67,27 @@ def as_pod(settings: Settings, weights: WeightsMount | None = MOUNT) -> dict[str
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "server", **made["metadata"]}, "spec": made["spec"]}
 
 
-@each_row("capacity", CAPACITIES.values())
-@each_row("profile", ["record", "serve-chat", "tuned"])
-def test_every_capacity_and_profile_makes_a_valid_pod(capacity: dict[str, Any], profile: str) -> None:
-    settings = make_settings(capacity=capacity, server=server(profile=profile))
-    assert problems(as_pod(settings)) == []
-
-
-@pytest.mark.parametrize(
+@each_row(
     "sections",
     [
+        *(
+            {"capacity": capacity, "server": server(profile=profile)}
+            for capacity in CAPACITIES.values()
+            for profile in ("record", "serve-chat", "tuned")
+        ),
         {"server": server(apiKeySecret="the-key")},
         {"apiKey": "x"},
         {"weights": {"source": "huggingface"}},
         {"weights": {"source": "huggingface", "tokenSecret": "hf"}},
         {"weights": {"source": "huggingface"}, "hfToken": "x"},
         {"zones": ["europe-west4-a", "europe-west4-b"]},
+        PART,
     ],
-    ids=["key of Secret Manager", "key of the stack", "download", "download with token", "stack's token", "zones"],
 )
 def test_every_option_makes_a_valid_pod(sections: dict[str, Any]) -> None:
     settings = make_settings(**{"server": server(), **sections})
     weights = MOUNT if settings.weights.source == "hyperdisk" else None
     assert problems(as_pod(settings, weights)) == []
-
-
-@pytest.mark.parametrize("capacity", CAPACITIES.values(), ids=CAPACITIES)
-def test_place_and_grace_come_from_the_capacity_alone(capacity: dict[str, Any]) -> None:
-    settings = make_settings(capacity=capacity, server=server())
-    spec = template(settings)["spec"]
-    assert spec["nodeSelector"] == dict(settings.placement.node_selector)
-    assert spec["tolerations"] == [dict(one) for one in settings.placement.tolerations]
-    assert spec["terminationGracePeriodSeconds"] == MAX_GRACE_SECONDS
-    assert "affinity" not in spec
-
-
-def test_with_one_api_server_the_engines_finish_what_they_have() -> None:
-    settings = make_settings(capacity=STEADY, server=server(engine={"apiServerCount": 1}))
-    container = the_container(settings)
-    assert container["lifecycle"] == {"preStop": {"sleep": {"seconds": 30}}}
-    assert "--shutdown-timeout=560" in container["args"]
-    # Sleep, time-out and the exit fit into the grace exactly.
-    assert 30 + 560 + EXIT_SECONDS == 600
 
 
 @pytest.mark.parametrize("capacity", CAPACITIES.values(), ids=CAPACITIES)
@@ -121,6 +98,8 @@ def test_streams_of_every_mode_have_as_long_at_a_planned_end(capacity: dict[str,
 @pytest.mark.parametrize(
     ("engine", "seconds", "sleep", "flag"),
     [
+        # With one API server the engines finish what they have: sleep, time-out and the exit fit into the grace exactly.
+        ({"apiServerCount": 1}, None, 30, MAX_GRACE_SECONDS - EXIT_SECONDS - 30),
         ({}, 400, 400, None),
         ({}, 5, 5, None),
         ({"apiServerCount": 1}, 90, 30, 60),
@@ -128,21 +107,14 @@ def test_streams_of_every_mode_have_as_long_at_a_planned_end(capacity: dict[str,
     ],
 )
 def test_a_stack_says_how_long_its_streams_may_continue(
-    engine: dict[str, Any], seconds: int, sleep: int, flag: int | None
+    engine: dict[str, Any], seconds: int | None, sleep: int, flag: int | None
 ) -> None:
-    settings = make_settings(server=server(engine=engine, drainSeconds=seconds))
+    said = {} if seconds is None else {"drainSeconds": seconds}
+    settings = make_settings(capacity=STEADY, server=server(engine=engine, **said))
     container = the_container(settings)
     assert container["lifecycle"] == {"preStop": {"sleep": {"seconds": sleep}}}
     found = [one for one in container["args"] if one.startswith("--shutdown-timeout")]
     assert found == ([] if flag is None else [f"--shutdown-timeout={flag}"])
-
-
-@pytest.mark.parametrize("minutes", [5, 30, 120])
-def test_the_startup_probe_spends_the_budget_and_vllm_waits_as_long(minutes: int) -> None:
-    settings = make_settings(server=server(startupMinutes=minutes))
-    probe = the_container(settings)["startupProbe"]
-    assert probe["periodSeconds"] * probe["failureThreshold"] == minutes * 60
-    assert int(variables(settings)["VLLM_ENGINE_READY_TIMEOUT_S"]) >= minutes * 60
 
 
 @each_row(
@@ -196,15 +168,6 @@ def test_every_cache_is_on_a_volume_and_every_mount_has_one() -> None:
     assert volumes[mounts["/dev/shm"]]["emptyDir"] == {"medium": "Memory", "sizeLimit": "64Gi"}
 
 
-def test_downloads_pin_the_revision() -> None:
-    download = make_settings(server=server(), weights={"source": "huggingface"})
-    arguments = the_container(download, None)["args"]
-    assert "HF_HUB_OFFLINE" not in variables(download, None)
-    assert arguments[0] == "Qwen/Qwen3.5-27B-FP8"
-    assert f"--revision={download.serving.model.revision}" in arguments
-    assert variables(download, None)["HF_HOME"].startswith("/cache/")
-
-
 def test_a_download_with_a_token_reads_it_from_a_file() -> None:
     settings = make_settings(server=server(), weights={"source": "huggingface"}, hfToken="hf_plain_text")
     spec = template(settings, None)["spec"]
@@ -256,8 +219,7 @@ def test_a_pod_says_which_lessons_its_profile_repeats_on_purpose() -> None:
 
 
 def test_a_pod_on_part_of_another_machine_asks_for_its_share_of_it() -> None:
-    settings = make_settings(machine="a3-highgpu-8g", server=server(gpus=2, engine={"dataParallelSize": 2}))
-    (container,) = template(settings)["spec"]["containers"]
+    container = the_container(make_settings(**PART))
     assert (
         container["resources"]["limits"]
         == container["resources"]["requests"]
@@ -268,7 +230,6 @@ def test_a_pod_on_part_of_another_machine_asks_for_its_share_of_it() -> None:
             "nvidia.com/gpu": "2",
         }
     )
-    assert problems(as_pod(settings)) == []
 
 
 def test_adapters_are_served_from_the_folders_that_the_weights_have() -> None:

@@ -9,17 +9,15 @@ from dataclasses import replace
 from datetime import datetime
 from email.message import Message
 from email.utils import formatdate
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
 from typing import Any
 from urllib.error import HTTPError
-from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
 from facts.signals import logs
 from tests.support.rows import each_row
+from tests.support.simulators.local_server import Answer, Request, served
 from workloads.spending import guard as program
 from workloads.spending.api import Api
 from workloads.spending.guard import CLOSED, QUOTA, Guard
@@ -121,7 +119,9 @@ class Cluster:
 
 @pytest.fixture
 def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
+    """With a pod `a` on the machine `n1`."""
     made = Cluster()
+    made.pod("a", "n1")
     monkeypatch.setattr(time, "monotonic", lambda: made.wall)
     return made
 
@@ -131,11 +131,13 @@ class Watched:
 
     def __init__(self, cluster: Cluster, capsys: pytest.CaptureFixture[str], terms: Mapping[str, Any]) -> None:
         self.guard = Guard(cluster, replace(TERMS, **terms))  # type: ignore[arg-type]
-        self._capsys = capsys
+        self._cluster, self._capsys = cluster, capsys
         self.rates: list[dict[str, Any]] = []
         """Lines with what an hour costs."""
 
-    def turn(self) -> list[dict[str, Any]]:
+    def turn(self, after: float = 0.0) -> list[dict[str, Any]]:
+        """What it writes in a turn, after so many seconds."""
+        self._cluster.passes(after)
         try:
             self.guard.turn()
         except OSError as error:
@@ -144,8 +146,13 @@ class Watched:
         self.rates += [line for line in lines if line["event"] == "spending-rate"]
         return [line for line in lines if line["event"] == "spending"]
 
-    def steps(self) -> list[str]:
-        return [line["step"] for line in self.turn()]
+    def steps(self, after: float = 0.0) -> list[str]:
+        return [line["step"] for line in self.turn(after)]
+
+    def counting(self) -> Watched:
+        """The same after its first turn."""
+        self.turn()
+        return self
 
 
 @pytest.fixture
@@ -161,8 +168,7 @@ def test_it_counts_machines_with_gpus_and_what_is_always_there(cluster: Cluster,
     cluster.pod("writer", "n4", gpus="0")
     guard = guarding()
     assert [line["step"] for line in guard.turn()] == ["started"]
-    cluster.passes(1800)
-    guard.turn()
+    guard.turn(after=1800)
     assert cluster.kept["usd"] == pytest.approx((2 * 40 + 1) / 2)
     assert cluster.kept["usd_per_hour"] == 81
 
@@ -181,37 +187,28 @@ def test_it_logs_once_a_minute_what_an_hour_of_the_machines_costs(cluster: Clust
     assert [line["machinesUsdPerHour"] for line in guard.rates] == [178.0] * 4
     assert (program.RATE_SECONDS, guard.rates[0]["event"]) == (logs.RATE_SECONDS, logs.RATE_EVENT)
     cluster.pod("b", "s1")
-    cluster.passes(7200)
-    guard.turn()
-    cluster.passes(31)
-    guard.turn()
+    guard.turn(after=7200)
+    guard.turn(after=31)
     # After two hours' silence it says the minute that is, and not those that were.
     assert [line["machinesUsdPerHour"] for line in guard.rates[4:]] == [213.0]
     assert guard.rates[-1]["usdPerHour"] == 214.0
 
 
 def test_a_machine_is_paid_for_its_idle_minutes_after_its_pod(cluster: Cluster, guarding: Any) -> None:
-    cluster.pod("a", "n1")
-    guard = guarding()
-    guard.turn()
+    guard = guarding().counting()
     cluster.pods.clear()
     for _ in range(30):
-        cluster.passes(60)
-        guard.turn()
+        guard.turn(after=60)
     # Its last minute in full, as nobody saw when the pod went, and ten more.
     assert cluster.kept["usd"] == pytest.approx(40 * 11 / 60 + 0.5)
 
 
 @pytest.mark.parametrize("restarted", [True, False])
 def test_a_gap_counts_at_the_larger_size_of_its_ends(cluster: Cluster, guarding: Any, restarted: bool) -> None:
-    cluster.pod("a", "n1")
-    guard = guarding()
-    guard.turn()
+    guard = guarding().counting()
     cluster.away = True
-    cluster.passes(1800)
-    assert guard.steps() == []
-    cluster.passes(1800)
-    assert guard.steps() == ["blind"]
+    assert guard.steps(after=1800) == []
+    assert guard.steps(after=1800) == ["blind"]
     cluster.away = False
     cluster.pods.clear()
     cluster.pod("b", "n2")
@@ -219,14 +216,11 @@ def test_a_gap_counts_at_the_larger_size_of_its_ends(cluster: Cluster, guarding:
     assert cluster.kept["usd"] == pytest.approx(2 * 40 + 1)
 
 
-def test_each_share_is_warned_of_once_and_again_after_a_renewal(cluster: Cluster, guarding: Any) -> None:
-    cluster.pod("a", "n1")
-    guard = guarding(limit_usd=100.0)
-    guard.turn()
+def test_each_share_is_warned_of_once_and_again_after_a_renewal(guarding: Any) -> None:
+    guard = guarding(limit_usd=100.0).counting()
     told: list[float] = []
     for _ in range(20):
-        cluster.passes(300)
-        told += [line["share"] for line in guard.turn() if line["step"] == "warned"]
+        told += [line["share"] for line in guard.turn(after=300) if line["step"] == "warned"]
     assert told == [0.5]
     assert guarding(limit_usd=100.0).steps() == ["started"]
     assert guarding(limit_usd=1000.0).steps() == ["started"]
@@ -234,20 +228,16 @@ def test_each_share_is_warned_of_once_and_again_after_a_renewal(cluster: Cluster
 
 
 def test_it_pauses_before_the_limit_by_what_idle_machines_still_cost(cluster: Cluster, guarding: Any) -> None:
-    cluster.pod("a", "n1")
-    guard = guarding(limit_usd=100.0)
-    guard.turn()
+    guard = guarding(limit_usd=100.0).counting()
     while cluster.quota is None:
-        cluster.passes(30)
-        guard.turn()
+        guard.turn(after=30)
     assert cluster.deleted == ["a"]
     assert cluster.quota["spec"]["hard"] == CLOSED
     owner = cluster.quota["metadata"]["ownerReferences"][0]
     assert (owner["kind"], owner["name"], owner["uid"]) == ("Role", "spending-guard", "u")
     steps: list[str] = []
     for _ in range(40):
-        cluster.passes(30)
-        steps += guard.steps()
+        steps += guard.steps(after=30)
     # Said again every five minutes of these twenty.
     assert [step for step in steps if step != "paused"] == ["warned"]
     assert steps.count("paused") == 4
@@ -256,19 +246,18 @@ def test_it_pauses_before_the_limit_by_what_idle_machines_still_cost(cluster: Cl
 
 
 def test_no_pod_goes_before_the_quota_is_in_force_and_none_keeps_another(cluster: Cluster, guarding: Any) -> None:
+    cluster.pods.clear()
     for number in range(5):
         cluster.pod(f"p{number}", f"n{number}")
     cluster.pod("writer", "n60", gpus="0")
     cluster.in_force, cluster.refuses = False, {("DELETE", "p0")}
-    guard = guarding(limit_usd=1.0)
-    guard.turn()
+    guard = guarding(limit_usd=1.0).counting()
     assert cluster.deleted == []
     cluster.in_force = True
     guard.turn()
     assert cluster.deleted == [f"p{number}" for number in range(1, 5)]
     assert cluster.kept["reason"] == "limit"
-    cluster.passes(150)
-    assert "blind" in guard.steps()
+    assert "blind" in guard.steps(after=150)
     assert cluster.kept["usd"] > 0
     cluster.refuses = set()
     guard.turn()
@@ -276,18 +265,15 @@ def test_no_pod_goes_before_the_quota_is_in_force_and_none_keeps_another(cluster
 
 
 def test_a_quota_that_is_refused_is_said_and_the_sum_goes_on(cluster: Cluster, guarding: Any) -> None:
-    cluster.pod("a", "n1")
     cluster.refuses = {("PATCH", "spending-pause")}
     guard = guarding(limit_usd=1.0)
     assert guard.steps() == ["started"]
-    cluster.passes(3600)
-    (line,) = [line for line in guard.turn() if line["step"] == "blind"]
+    (line,) = [line for line in guard.turn(after=3600) if line["step"] == "blind"]
     assert "a webhook says no" in line["message"]
     assert (cluster.kept["usd"], cluster.deleted) == (pytest.approx(41), [])
 
 
 def test_a_higher_limit_takes_the_quota_away(cluster: Cluster, guarding: Any) -> None:
-    cluster.pod("a", "n1")
     guarding(limit_usd=1.0).turn()
     assert guarding(limit_usd=1.0).steps() == ["started", "paused"]  # the alert stays open
     guard = guarding(limit_usd=500.0)
@@ -302,13 +288,11 @@ def test_what_has_no_price_is_told(guarding: Any) -> None:
 
 
 def test_an_outage_is_said_when_it_lasts_and_again_while_it_does(cluster: Cluster, guarding: Any) -> None:
-    guard = guarding()
-    guard.turn()
+    guard = guarding().counting()
     cluster.away = True
     told = []
     for _ in range(20):
-        cluster.passes(60)
-        told += [cluster.wall / 60 for _ in guard.steps()]
+        told += [cluster.wall / 60 for _ in guard.steps(after=60)]
     assert told == [3, 8, 13, 18]
     cluster.away = False
     assert guard.steps() == []
@@ -316,54 +300,44 @@ def test_an_outage_is_said_when_it_lasts_and_again_while_it_does(cluster: Cluste
 
 @pytest.mark.parametrize("terms", [{}, {"limit_usd": 1.0, "then": "warn"}])
 def test_a_pause_that_a_former_guard_left_is_ended(cluster: Cluster, guarding: Any, terms: dict[str, Any]) -> None:
-    cluster.pod("a", "n1")
     cluster.quota = {"metadata": {"name": QUOTA}}
     assert "resumed" in guarding(**terms).steps()
     assert cluster.quota is None
 
 
 def test_until_pauses_at_its_moment_and_a_later_one_resumes(cluster: Cluster, guarding: Any) -> None:
-    cluster.pod("a", "n1")
     guard = guarding(limit_usd=None, until="2027-01-15T09:00:00Z")
     assert guard.steps() == ["started"]
-    cluster.passes(3600)
-    (line,) = guard.turn()
+    (line,) = guard.turn(after=3600)
     assert (line["step"], line["reason"], cluster.deleted) == ("paused", "until", ["a"])
     assert guarding(limit_usd=None, until="2027-02-01T00:00:00Z").steps() == ["started", "resumed"]
 
 
 def test_who_chose_to_be_warned_is_only_warned(cluster: Cluster, guarding: Any) -> None:
-    cluster.pod("a", "n1")
     guard = guarding(limit_usd=1.0, then="warn")
     lines = guard.turn()
     assert [line["step"] for line in lines] == ["started", "warned", "over"]
     assert lines[1]["share"] == 1.0
     assert lines[2]["reason"] == ""  # of a pause
-    cluster.passes(30)
-    assert guard.steps() == []
+    assert guard.steps(after=30) == []
     assert (cluster.quota, cluster.deleted) == (None, [])
 
 
 def test_a_passed_sum_is_said_every_five_minutes_until_it_is_not_passed(cluster: Cluster, guarding: Any) -> None:
-    cluster.pod("a", "n1")
-    guard = guarding(limit_usd=1.0, then="warn")
-    guard.turn()
+    guard = guarding(limit_usd=1.0, then="warn").counting()
     over = []
     for _ in range(40):
-        cluster.passes(30)
-        over += [cluster.wall for step in guard.steps() if step == "over"]
+        over += [cluster.wall for step in guard.steps(after=30) if step == "over"]
     assert over == [300, 600, 900, 1200]
     assert guarding(limit_usd=1.0, then="warn").steps() == ["started", "over"]
     assert guarding(limit_usd=1e6, then="warn").steps() == ["started"]
 
 
 def test_one_request_that_fails_is_not_worth_a_line(cluster: Cluster, guarding: Any) -> None:
-    guard = guarding()
-    guard.turn()
+    guard = guarding().counting()
     for _ in range(4):
         cluster.away = True
-        cluster.passes(100)
-        assert guard.steps() == []
+        assert guard.steps(after=100) == []
         cluster.away = False
         assert guard.steps() == []
 
@@ -375,17 +349,12 @@ def at(cluster: Cluster, moment: str) -> None:
 
 def test_a_new_month_ends_a_pause_by_the_limit(cluster: Cluster, guarding: Any) -> None:
     at(cluster, "2027-01-31T23:00:00Z")
-    cluster.pod("a", "n1")
-    guard = guarding(every="month", limit_usd=20.0)
-    guard.turn()
-    cluster.passes(1800)
-    guard.turn()
+    guard = guarding(every="month", limit_usd=20.0).counting()
+    guard.turn(after=1800)
     assert (cluster.kept["reason"], cluster.quota is None, cluster.deleted) == ("limit", False, ["a"])
-    cluster.passes(1800)
-    assert "resumed" in guard.steps()
+    assert "resumed" in guard.steps(after=1800)
     assert (cluster.kept["reason"], cluster.quota) == ("", None)
-    cluster.passes(30)
-    assert guard.steps() == []
+    assert guard.steps(after=30) == []
 
 
 @pytest.mark.parametrize(
@@ -446,37 +415,29 @@ STORED: dict[str, Any] = {
 def test_a_process_goes_on_from_a_stored_sum_and_begins_anew_without_one(
     cluster: Cluster, guarding: Any, state: Any, usd: float
 ) -> None:
-    cluster.pod("a", "n1")
     cluster.state = state if state is None or isinstance(state, str) else json.dumps(state)
     guard = guarding(limit_usd=None)
     assert "started" in guard.steps()
     assert cluster.kept["usd"] == pytest.approx(usd)
     # Whatever was stored: it counts from here, and writes its own.
-    cluster.passes(3600)
-    guard.turn()
+    guard.turn(after=3600)
     assert cluster.kept["usd"] == pytest.approx(usd + 41)
     assert json.loads(Sum.read(json.dumps(cluster.kept)).text()) == cluster.kept
 
 
 def test_another_since_starts_a_new_sum_and_a_month_its_own(cluster: Cluster, guarding: Any) -> None:
     at(cluster, "2027-01-31T22:00:00Z")
-    cluster.pod("a", "n1")
-    guard = guarding(every="month")
-    guard.turn()
-    cluster.passes(3600)
-    guard.turn()
+    guard = guarding(every="month").counting()
+    guard.turn(after=3600)
     assert (cluster.kept["since"], cluster.kept["usd"]) == ("2027-01", pytest.approx(41))
-    cluster.passes(3600)
-    told = guard.turn()
+    told = guard.turn(after=3600)
     assert (cluster.kept["since"], cluster.kept["began"], cluster.kept["usd"]) == ("2027-02", "2027-02-01T00:00:00Z", 0)
     assert [line["step"] for line in told if "$82.00" in line["message"]] == ["started"]
-    cluster.passes(3600)
-    guard.turn()
+    guard.turn(after=3600)
     assert cluster.kept["usd"] == pytest.approx(41)
 
 
 def test_a_sum_that_cannot_be_read_now_is_not_replaced(cluster: Cluster, guarding: Any) -> None:
-    cluster.pod("a", "n1")
     cluster.state, cluster.refuses = json.dumps(STORED), {("GET", "vllm-spending/spending")}
     guard = guarding()
     assert guard.steps() == []
@@ -486,9 +447,11 @@ def test_a_sum_that_cannot_be_read_now_is_not_replaced(cluster: Cluster, guardin
     assert cluster.kept["usd"] == pytest.approx(748 + 41)
 
 
-def test_a_pause_does_not_need_storage(cluster: Cluster, guarding: Any) -> None:
-    cluster.pod("a", "n1")
-    cluster.refuses = {("PATCH", "vllm-spending/spending")}
+@pytest.mark.parametrize(
+    "refused", [("PATCH", "vllm-spending/spending"), ("GET", "spending-guard")], ids=["storage", "owner"]
+)
+def test_a_pause_does_not_need(cluster: Cluster, guarding: Any, refused: tuple[str, str]) -> None:
+    cluster.refuses = {refused}
     guarding(limit_usd=1.0).turn()
     assert cluster.deleted == ["a"]
 
@@ -512,31 +475,27 @@ HIDDEN: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("how", HIDDEN)
 def test_a_pod_hides_no_accelerator(cluster: Cluster, guarding: Any, how: str) -> None:
     cluster.pod("a", "n1", **HIDDEN[how])
-    guard = guarding(limit_usd=100.0)
-    guard.turn()
+    guard = guarding(limit_usd=100.0).counting()
     assert cluster.kept["usd_per_hour"] == 41
-    cluster.passes(3 * 3600)
-    guard.turn()
+    guard.turn(after=3 * 3600)
     assert cluster.deleted == ["a"]
 
 
 def test_a_pod_without_gpus_that_stays_on_a_machine_keeps_it_in_the_sum_and_goes_too(
     cluster: Cluster, guarding: Any
 ) -> None:
-    cluster.pod("a", "n1")
     cluster.pod("stays", "n1", gpus="0")
-    guard = guarding(limit_usd=200.0)
-    guard.turn()
+    guard = guarding(limit_usd=200.0).counting()
     del cluster.pods["a"]
     while cluster.quota is None:
-        cluster.passes(600)
-        guard.turn()
+        guard.turn(after=600)
     guard.turn()
     assert cluster.deleted == ["stays"]
     assert cluster.kept["usd"] > 150
 
 
 def test_a_pod_that_asks_for_years_to_end_gets_ten_minutes(cluster: Cluster, guarding: Any) -> None:
+    cluster.pods.clear()
     cluster.pod("slow", "n1", terminationGracePeriodSeconds=10**7)
     cluster.pod("ending", "n2")
     cluster.pods["ending"]["metadata"] |= {"deletionTimestamp": "2027-01-01T00:00:00Z"}
@@ -552,50 +511,23 @@ def test_a_pod_that_asks_for_years_to_end_gets_ten_minutes(cluster: Cluster, gua
     }
 
 
-def test_a_pause_does_not_need_an_owner(cluster: Cluster, guarding: Any) -> None:
-    cluster.pod("a", "n1")
-    cluster.refuses = {("GET", "spending-guard")}
-    guarding(limit_usd=1.0).turn()
-    assert cluster.deleted == ["a"]
-
-
-class Lists(BaseHTTPRequestHandler):
-    """A list of pods in pages, as an API server gives it."""
-
-    pods: list[Any]
-    asked: list[int]
-
-    def do_GET(self) -> None:
-        query = {name: values[0] for name, values in parse_qs(urlsplit(self.path).query).items()}
-        at, size = int(query.get("continue", 0)), int(query["limit"])
-        self.asked.append(size)
-        assert query["fieldSelector"] == "status.phase!=Succeeded,status.phase!=Failed"
-        more = {"continue": str(at + size)} if at + size < len(self.pods) else {}
-        body = json.dumps({"metadata": more, "items": self.pods[at : at + size]}).encode()
-        self.send_response_only(200)
-        self.send_header("Date", formatdate(START, usegmt=True))
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_: Any) -> None:
-        """Log nothing."""
-
-
 def test_pods_are_read_in_pages(tmp_path: Path) -> None:
     (tmp_path / "token").write_text("t")
-    Lists.pods = [{"metadata": {"name": f"p{number}"}} for number in range(250)]
-    Lists.asked = []
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Lists)
-    Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
-    try:
-        api = Api(f"http://127.0.0.1:{server.server_address[1]}", tmp_path)
-        found = [one["metadata"]["name"] for one in api.each(f"/pods?{program._NOT_OVER}")]
-    finally:
-        server.shutdown()
-        server.server_close()
-    assert found == [f"p{number}" for number in range(250)]
-    assert (Lists.asked, api.date) == ([100, 100, 100], START)
+    pods = [{"metadata": {"name": f"p{number}"}} for number in range(250)]
+    asked = []
+
+    def page(request: Request) -> Answer:
+        begin, size = int(request.query.get("continue", 0)), int(request.query["limit"])
+        asked.append(size)
+        assert request.query["fieldSelector"] == "status.phase!=Succeeded,status.phase!=Failed"
+        more = {"continue": str(begin + size)} if begin + size < len(pods) else {}
+        body = {"metadata": more, "items": pods[begin : begin + size]}
+        return Answer(200, json.dumps(body).encode(), {"Date": formatdate(START, usegmt=True)})
+
+    with served(page) as port:
+        api = Api(f"http://127.0.0.1:{port}", tmp_path)
+        assert list(api.each(f"/pods?{program._NOT_OVER}")) == pods
+    assert (asked, api.date) == ([100, 100, 100], START)
 
 
 def test_what_is_shipped_is_the_program() -> None:
@@ -627,6 +559,8 @@ LABELS = {
         pytest.param(0, ("spot",), 34, id="Spot"),
         pytest.param(1, ("reservation", "flex-start", "spot"), 90 + 64 + 34, id="all three"),
         pytest.param(0, ("",), 90, id="a node of no priority is the dearest"),
+        pytest.param(0, ("refused",), 90, id="and one that cannot be read"),
+        pytest.param(0, ("gone",), 90, id="or is no more"),
         pytest.param(2, ("reservation", "spot"), 90 + 88 + 34, id="a reserved node that is not used"),
         pytest.param(2, (), 2 * 88, id="a reservation that no pod uses"),
         pytest.param(1, ("reservation", "reservation"), 2 * 90, id="more reserved nodes than stated"),
@@ -635,13 +569,14 @@ LABELS = {
 def test_each_machine_of_a_compute_class_counts_at_the_price_of_its_priority(
     cluster: Cluster, guarding: Any, reserved: int, priorities: tuple[str, ...], expected: float
 ) -> None:
+    cluster.pods.clear()
+    cluster.refuses = {("GET", "n0")} if "refused" in priorities else set()
     for number, priority in enumerate(priorities):
         cluster.pod(f"p{number}", f"n{number}")
-        cluster.nodes[f"n{number}"] = {"metadata": {"labels": LABELS[priority]}}
-    guard = guarding(**ON_PRIORITIES, reserved_machines=reserved)
-    guard.turn()
-    cluster.passes(3600)
-    guard.turn()
+        if priority in LABELS:
+            cluster.nodes[f"n{number}"] = {"metadata": {"labels": LABELS[priority]}}
+    guard = guarding(**ON_PRIORITIES, reserved_machines=reserved).counting()
+    guard.turn(after=3600)
     assert cluster.kept["usd_per_hour"] == pytest.approx(1 + expected)
     assert cluster.kept["usd"] == pytest.approx(1 + expected)
 
@@ -651,35 +586,18 @@ def test_a_fleet_that_returns_to_earlier_priorities_is_paid_at_each_as_long_as_i
 ) -> None:
     cluster.pod("a", "spot")
     cluster.nodes = {name: {"metadata": {"labels": LABELS[name]}} for name in ("spot", "reservation")}
-    guard = guarding(**ON_PRIORITIES, reserved_machines=1)
-    guard.turn()
-    cluster.passes(3600)
-    guard.turn()
+    guard = guarding(**ON_PRIORITIES, reserved_machines=1).counting()
+    guard.turn(after=3600)
     cluster.pods.clear()
     cluster.pod("b", "reservation")
     del cluster.nodes["spot"]
     for _ in range(60):
-        cluster.passes(60)
-        guard.turn()
+        guard.turn(after=60)
     # The new machine may have come right after the last count; the former has its idle minutes.
     assert cluster.kept["usd"] == pytest.approx((1 + 34 + 88) + (1 + 34 * 11 / 60 + 90))
 
 
-@pytest.mark.parametrize("refused", [True, False])
-def test_a_machine_whose_priority_cannot_be_read_is_the_dearest(cluster: Cluster, guarding: Any, refused: bool) -> None:
-    cluster.pod("a", "n1")
-    cluster.refuses = {("GET", "n1")} if refused else set()
-    guard = guarding(**ON_PRIORITIES, reserved_machines=0)
-    guard.turn()
-    cluster.passes(3600)
-    guard.turn()
-    assert cluster.kept["usd"] == pytest.approx(1 + 90)
-
-
 def test_where_all_machines_cost_the_same_no_node_is_read(cluster: Cluster, guarding: Any) -> None:
-    cluster.pod("a", "n1")
     cluster.refuses = {("GET", "n1")}
-    guard = guarding()
-    guard.turn()
-    cluster.passes(3600)
-    assert guard.steps() == []
+    guard = guarding().counting()
+    assert guard.steps(after=3600) == []

@@ -6,29 +6,34 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-import pulumi
 import pytest
 import yaml
 
-from settings.derived.router import router_needs
+from facts.machines import MACHINES
+from settings.checks.declarations import declarations
+from settings.checks.declared_server import DeclaredServer
+from settings.checks.lessons import engine_problems, lessons
+from settings.checks.machine import machine_problems
+from settings.checks.shape import split_problems
+from settings.checks.structure import structural_problems
+from settings.derived.scaling import scaling_policy
+from settings.derived.traffic import traffic
 from settings.load import check
 from settings.sections.server import Resources
 from settings.shaped_engine import OWN_VARIABLES, shaped
 from settings.stack import Settings
-from tests.support.as_sent import as_sent
 from tests.support.recorded import manifest, objects, recorded_component
 from tests.support.rows import each_row
 from tests.support.schemas import problems
 from tests.support.settings import make_settings
-from tests.workloads.args import server_args
+from tests.workloads.args import pod_of, server_args
+from tests.workloads.test_router import build as with_router
 from workloads.monitoring import server_scrape
 from workloads.network_policies import flows
-from workloads.router.router import Router, RouterArgs
 from workloads.server import rank_servers as program
 from workloads.server import ranks
-from workloads.server.pod import pod_template
 from workloads.server.pod_end import pod_end
-from workloads.server.server import Server, ServerArgs
+from workloads.server.server import ServerArgs
 from workloads.server.split import split
 
 IMAGE = f"europe-west4-docker.pkg.dev/project/images/vllm-router:0.1.17@sha256:{'0' * 64}"
@@ -46,8 +51,8 @@ def args(**server: Any) -> ServerArgs:
 
 
 def spec(**server: Any) -> dict[str, Any]:
-    made: dict[str, Any] = as_sent(pod_template(args(**server)))
-    return made["spec"]
+    made: dict[str, Any] = pod_of(args(**server))["spec"]
+    return made
 
 
 def test_engines_of_two_gpus_are_divided_between_the_sides() -> None:
@@ -101,24 +106,15 @@ def test_metrics_have_roles_and_the_router_s_series() -> None:
 
 
 def test_nothing_but_routers_and_the_stack_s_own_pods_reaches_a_server_pod() -> None:
-    from settings.derived.traffic import traffic
-
     one = settings(apiKeySecret="key")
     server = [flow for flow in flows(traffic(one)) if flow.to.name == "server"]
     assert {flow.from_.name: flow.port for flow in server} == {"router": 8000, "metric-collectors": 9256}
 
 
-def build(one: Settings, opts: pulumi.ResourceOptions) -> object:
-    server = Server("server", server_args(one), opts)
-    needs = router_needs(one)
-    assert needs is not None
-    return Router("router", RouterArgs(server=server, image="haproxy", **needs), opts)
-
-
 @pytest.mark.parametrize("secret", [{}, {"apiKeySecret": "key"}], ids=["open", "key"])
 def test_the_routers_check_the_key_that_the_pods_router_only_sends(secret: dict[str, str]) -> None:
     server = {"replicas": 1, "profile": "tuned", "shape": SHAPE, **secret}
-    recording = recorded_component(build, "known", server=server, endpoint={"kind": "leastRequest"})
+    recording = recorded_component(with_router, "known", server=server, endpoint={"kind": "leastRequest"})
     made = {key: manifest(one) for key, one in objects(recording).items()}
     assert {key: found for key, one in made.items() if (found := problems(one))} == {}
     pods = {app: made[f"Deployment/{app}"]["spec"]["template"] for app in ("qwen35-server", "router")}
@@ -137,8 +133,6 @@ def test_the_routers_check_the_key_that_the_pods_router_only_sends(secret: dict[
 
 
 def test_the_router_s_requests_fit_beside_the_servers() -> None:
-    from facts.machines import MACHINES
-
     machine = MACHINES["g2-standard-24"]
     alone = Resources().of_pod(machine, 2)
     beside = Resources().of_pod(machine, 2, has_router=True)
@@ -153,7 +147,6 @@ def test_the_router_s_requests_fit_beside_the_servers() -> None:
             {"server": {"engine": {"dataParallelSize": 4, "tensorParallelSize": 2}}},
             "shape-divides-an-engine",
         ),
-        ({"server": {"profile": "record"}}, "shape-release"),
         ({"server": {"rankPorts": True}}, "shape-with-rank-ports"),
         ({"server": {"engine": {"apiServerCount": 4}}}, "shape-with-api-servers"),
         ({"server": {"engine": {"extraArgs": ("--kv-transfer-config={}",)}}}, "shape-set-twice"),
@@ -167,8 +160,6 @@ def test_the_router_s_requests_fit_beside_the_servers() -> None:
     ],
 )
 def test_what_cannot_be_split_is_refused(changed: dict[str, Any], problem: str) -> None:
-    from settings.checks.structure import structural_problems
-
     server = {"replicas": 1, "profile": "tuned", "shape": SHAPE, **changed.get("server", {})}
     sections = {"endpoint": {"kind": "leastRequest"}, **changed, "server": server}
     found = structural_problems(make_settings(**sections))
@@ -176,9 +167,6 @@ def test_what_cannot_be_split_is_refused(changed: dict[str, Any], problem: str) 
 
 
 def test_a_split_pod_gets_as_many_requests_as_decode_holds() -> None:
-    from settings.checks.shape import split_problems
-    from settings.derived.scaling import scaling_policy
-
     one, together = settings(), make_settings(server={"replicas": 1, "profile": "tuned"})
     seats = 5 * (one.serving.engine.max_num_seqs or 0)
     assert seats < together.serving.concurrency_per_replica
@@ -194,10 +182,6 @@ def test_a_split_pod_gets_as_many_requests_as_decode_holds() -> None:
 
 
 def test_limits_count_the_engines_of_decode() -> None:
-    from settings.checks.declarations import declarations
-    from settings.checks.declared_server import DeclaredServer
-    from settings.checks.lessons import engine_problems
-
     one, above = settings(), settings(needs={"concurrencyPerReplica": 4_000})
     seats = str(one.seats)
     assert {found.id for found in check(above)} & {"shape-below-load", "sequences-below-load"} == {"shape-below-load"}
@@ -241,8 +225,6 @@ def test_without_drafts_the_arguments_say_whether_prefixes_are_cached() -> None:
 
 
 def test_the_disk_of_a_node_has_room_for_the_router_s() -> None:
-    from settings.checks.machine import machine_problems
-
     def most(**sections: Any) -> int:
         told = machine_problems(make_settings(**sections))
         return int(next(one.allowed for one in told if "ephemeral" in one.subject).split(" ")[2])
@@ -264,8 +246,5 @@ def test_the_pod_as_it_is_rendered(golden: Callable[[str, str], None]) -> None:
 
 
 def test_a_sound_shape_is_not_refused() -> None:
-    from settings.checks.lessons import lessons
-    from settings.checks.structure import structural_problems
-
     one = settings()
     assert not [found for found in (*structural_problems(one), *lessons(one)) if found.severity == "error"]

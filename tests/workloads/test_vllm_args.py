@@ -19,45 +19,10 @@ def rendered(engine: Engine) -> list[str]:
     return args(engine, model_path="/models/qwen", served_model_name="Qwen/Qwen3.5-27B-FP8")
 
 
-def test_adapters_follow_their_slots_as_one_list_of_names_and_paths() -> None:
-    engine = Engine.model_validate(
-        {"extraArgs": ("--enable-lora", "--max-loras=2", "--max-lora-rank=32", "--disable-log-stats")}
-    )
-    paths = {"support": "/weights/adapters/support/team/lora", "sales": "/weights/adapters/sales/team/lora"}
-    words = args(engine, model_path="m", served_model_name="m", adapter_paths=paths)
-    assert words[3:] == [
-        "--enable-lora",
-        "--max-loras=2",
-        "--max-lora-rank=32",
-        "--disable-log-stats",
-        "--lora-modules",
-        "support=/weights/adapters/support/team/lora",
-        "sales=/weights/adapters/sales/team/lora",
-    ]
-    assert "--lora-modules" not in args(engine, model_path="m", served_model_name="m")
-
-
 def test_a_switch_is_written_without_a_value_in_both_directions() -> None:
     assert "--no-enable-prefix-caching" in rendered(Engine(enable_prefix_caching=False))
     assert "--enable-prefix-caching" in rendered(Engine(enable_prefix_caching=True))
     assert not [flag for flag in rendered(Engine()) if "prefix-caching" in flag]
-
-
-def test_an_engine_of_defaults_renders_the_model_the_name_and_the_port() -> None:
-    assert rendered(Engine()) == ["/models/qwen", "--served-model-name=Qwen/Qwen3.5-27B-FP8", "--port=8000"]
-
-
-def test_one_change_is_a_difference_of_one_argument() -> None:
-    before, after = rendered(RECORD), rendered(RECORD.but({"maxModelLen": 4096}))
-    assert [pair for pair in zip(before, after, strict=True) if pair[0] != pair[1]] == [
-        ("--max-model-len=2560", "--max-model-len=4096")
-    ]
-
-
-def test_the_order_does_not_depend_on_the_order_of_the_settings() -> None:
-    one = Engine.model_validate({"seed": 1, "maxModelLen": 2560, "dataParallelSize": 8})
-    other = Engine.model_validate({"dataParallelSize": 8, "maxModelLen": 2560, "seed": 1})
-    assert rendered(one) == rendered(other)
 
 
 def test_json_is_compact_and_needs_no_shell() -> None:
@@ -77,11 +42,6 @@ def test_yarn_keeps_the_models_other_rope_parameters() -> None:
             "rope_parameters": {"rope_type": "yarn", "factor": 1.5, "original_max_position_embeddings": 262_144},
         }
     }
-
-
-def test_a_tool_parser_comes_with_automatic_tool_choice() -> None:
-    flags = rendered(Engine(tool_call_parser="qwen3_coder"))
-    assert flags[-2:] == ["--enable-auto-tool-choice", "--tool-call-parser=qwen3_coder"]
 
 
 def test_the_engines_own_served_name_wins() -> None:

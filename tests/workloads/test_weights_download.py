@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -34,13 +35,18 @@ pytestmark = [
 ]
 
 
-@pytest.fixture
-def hub(tmp_path: Path) -> Iterator[Hub]:
-    root = tmp_path / "hub"
+@contextmanager
+def hub_of(root: Path, files: dict[str, bytes], large: dict[str, bytes]) -> Iterator[Hub]:
     root.mkdir()
     hub = Hub(root=root)
-    hub.commit(SMALL, WEIGHTS)
+    hub.commit(files, large)
     with serving(hub):
+        yield hub
+
+
+@pytest.fixture
+def hub(tmp_path: Path) -> Iterator[Hub]:
+    with hub_of(tmp_path / "hub", SMALL, WEIGHTS) as hub:
         yield hub
 
 
@@ -83,6 +89,15 @@ def download(
         timeout=60,
         check=False,
     )
+
+
+def with_tool(volume: Path, name: str, script: str) -> str:
+    """The PATH of a shell that finds this script under a tool's name."""
+    tools = volume.parent / "tools"
+    tools.mkdir()
+    (tools / name).write_text(f"#!/bin/sh\n{script}")
+    (tools / name).chmod(0o755)
+    return f"{tools}:{os.environ['PATH']}"
 
 
 def assert_complete(hub: Hub, volume: Path) -> None:
@@ -143,13 +158,10 @@ def test_the_volume_never_holds_the_weights_twice(hub: Hub, volume: Path) -> Non
 def test_what_vllm_never_reads_is_not_downloaded(
     volume: Path, tmp_path: Path, large: tuple[str, ...], unread: tuple[str, ...]
 ) -> None:
-    (tmp_path / "copies").mkdir()
-    hub = Hub(root=tmp_path / "copies")
     plain = {"config.json": b"{}"}
     if "in_index.safetensors" in large:
         plain["model.safetensors.index.json"] = b'{"weight_map": {"a": "model-1.safetensors"}}'
-    hub.commit(plain, {name: name.encode() * 1000 for name in (*large, *unread)})
-    with serving(hub):
+    with hub_of(tmp_path / "copies", plain, {name: name.encode() * 1000 for name in (*large, *unread)}) as hub:
         done = download(hub, volume)
     assert done.returncode == 0, done.stderr
     model = volume / hub.model_id
@@ -204,12 +216,7 @@ def test_a_second_pod_does_not_fetch_what_the_first_one_has(hub: Hub, volume: Pa
 
 def test_a_pod_killed_while_placing_files_loses_no_object(hub: Hub, volume: Path) -> None:
     """The first pod dies between linking and the manifest: its successor rewrites pointers, and must not harm objects."""
-    tools = volume.parent / "tools"
-    tools.mkdir()
-    fake = tools / "sha256sum"
-    fake.write_text("#!/bin/sh\nkill -9 $PPID\nsleep 1\nexit 1\n")
-    fake.chmod(0o755)
-    died = download(hub, volume, PATH=f"{tools}:{os.environ['PATH']}")
+    died = download(hub, volume, PATH=with_tool(volume, "sha256sum", "kill -9 $PPID\nsleep 1\nexit 1\n"))
     assert died.returncode != 0
     assert (volume / hub.model_id / "model-00001-of-00002.safetensors").stat().st_size == 300_000
     hub.sent.clear()
@@ -253,13 +260,6 @@ def test_a_gated_model_without_a_token_fails_and_says_that_it_needs_one(hub: Hub
     assert "needs a token" in done.stderr
 
 
-def test_an_empty_token_file_is_no_case_for_another_try(hub: Hub, volume: Path, tmp_path: Path) -> None:
-    (tmp_path / "token").touch()
-    done = download(hub, volume, HF_TOKEN_PATH=str(tmp_path / "token"))
-    assert done.returncode == 64
-    assert "missing or empty" in done.stderr
-
-
 def test_an_older_pinned_revision_is_written_although_the_branch_has_moved_on(hub: Hub, volume: Path) -> None:
     pinned = hub.revision
     hub.commit({"config.json": b"{}\n"}, {"model-00001-of-00002.safetensors": b"other weights"})
@@ -285,9 +285,11 @@ def test_a_server_that_refuses_single_commits_is_asked_for_every_branch(hub: Hub
     [
         ({"REVISION": "main"}, "40 hexadecimal digits"),
         ({"REVISION": "0" * 40}, "has no commit"),
+        # An empty file of a token.
+        ({"HF_TOKEN_PATH": os.devnull}, "missing or empty"),
     ],
 )
-def test_a_revision_that_cannot_be_is_no_case_for_another_try(
+def test_what_cannot_be_is_no_case_for_another_try(
     hub: Hub, volume: Path, change: dict[str, str], message: str
 ) -> None:
     done = download(hub, volume, **change)
@@ -306,23 +308,15 @@ def test_a_volume_of_another_revision_is_not_overwritten(hub: Hub, volume: Path)
 
 
 def test_a_repository_without_weights_is_refused(volume: Path, tmp_path: Path) -> None:
-    root = tmp_path / "other"
-    root.mkdir()
-    empty = Hub(root=root)
-    empty.commit({"README.md": b"soon\n"}, {})
-    with serving(empty):
+    with hub_of(tmp_path / "other", {"README.md": b"soon\n"}, {}) as empty:
         done = download(empty, volume)
     assert done.returncode == 64
     assert "no weights" in done.stderr
 
 
 def test_a_volume_without_room_is_refused_before_the_download(hub: Hub, volume: Path) -> None:
-    tools = volume.parent / "tools"
-    tools.mkdir()
-    fake = tools / "df"
-    fake.write_text("#!/bin/sh\necho header\necho dev 1000 999 1 99% /\n")
-    fake.chmod(0o755)
-    done = download(hub, volume, PATH=f"{tools}:{os.environ['PATH']}")
+    full = with_tool(volume, "df", "echo header\necho dev 1000 999 1 99% /\n")
+    done = download(hub, volume, PATH=full)
     assert done.returncode == 64
     assert "raise weights.sizeGib" in done.stderr
     assert hub.sent == []

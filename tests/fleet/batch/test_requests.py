@@ -126,10 +126,16 @@ def test_no_prompt_is_shown() -> None:
     assert "private" not in str(error.found)
 
 
-def test_a_plain_row_gets_the_template_that_reads_it() -> None:
-    error = _bad({"id": "a", "year": 1999, "text": "the law " * 20})
-    assert error.of_file
-    assert "--template 'Summarize: {text}' --id id" in error.write
+@each_row(
+    "line, of_file, write",
+    [
+        ({"id": "a", "year": 1999, "text": "the law " * 20}, True, "--template 'Summarize: {text}' --id id"),
+        ({**chat("a", "x"), "custom_id": 7}, False, '"custom_id": "7"'),
+        (chat("a", "x", max_token=5), False, "max_tokens"),
+    ],
+)
+def test_a_bad_line_gets_what_to_write(line: Any, of_file: bool, write: str) -> None:
+    assert (_bad(line).of_file, write in _bad(line).write) == (of_file, True)
 
 
 def test_a_line_in_openais_format_needs_no_template() -> None:
@@ -143,10 +149,6 @@ def test_a_row_may_have_a_body_of_its_own() -> None:
     assert template_form("{text}", "id")(b'{"id": "a", "text": "x", "body": {}}').texts == ("x",)
 
 
-def test_an_id_that_is_a_number_gets_its_quotes() -> None:
-    assert _bad({**chat("a", "x"), "custom_id": 7}).write == '"custom_id": "7"'
-
-
 @each_row("name, range_", RANGES.items())
 def test_the_ends_of_a_range_are_served_and_the_example_too(name: str, range_: Range) -> None:
     ends = [end for end in (range_.least, range_.most) if range_.above < end < math.inf]
@@ -158,10 +160,6 @@ def test_the_ends_of_a_range_are_served_and_the_example_too(name: str, range_: R
 @each_row("role", ROLES)
 def test_roles_of_chat_templates_are_served(role: str) -> None:
     assert openai_request(json.dumps(chat("a", "", messages=[{"role": role, "content": "x"}])).encode()).texts == ("x",)
-
-
-def test_a_misspelled_field_gets_its_name() -> None:
-    assert _bad(chat("a", "x", max_token=5)).write.startswith("max_tokens")
 
 
 @each_row(

@@ -18,6 +18,7 @@ from fleet.batch.requests import LineError, openai_request
 from fleet.batch.scan import Context, Scan, scan
 from fleet.batch.tokens import Counter
 from tests.fleet.batch import made
+from tests.support.rows import each_row
 
 _WIDE = Context(least=10_000, most=20_000, whose="a test")
 
@@ -70,16 +71,30 @@ def test_any_bytes_are_read_and_every_bad_line_has_its_number(
     assert bad or found.documents == len(seen)
 
 
-def test_an_id_that_comes_twice_is_told_with_both_lines(counter: Counter, tmp_path: Path) -> None:
-    file = made.write(
-        tmp_path / "batch", made.chat("a", "x"), b"", made.chat("b", "x"), made.chat("a", "y"), made.chat("a", "z")
-    )
-    found = _scan(file, counter)
-    assert [(one.id, one.subject, one.found) for one in found.findings] == [
-        ("id-twice", "line 4: custom_id", "a"),
-        ("id-twice", "line 5: custom_id", "a"),
-    ]
-    assert "line 1 " in found.findings[0].allowed
+@each_row(
+    ("lines", "expected"),
+    [
+        (
+            [made.chat("a", "x"), b"", made.chat("b", "x"), made.chat("a", "y"), made.chat("a", "z")],
+            [("id-twice", "line 4: custom_id", "a"), ("id-twice", "line 5: custom_id", "a")],
+        ),
+        # A file of another kind, told once; a plain row among requests, by its line.
+        ([{"id": number, "text": "x"} for number in range(30)], [("not-openai", "line 1", None)]),
+        ([made.chat("a", "x"), {"id": 1, "text": "x"}], [("not-openai", "line 2", None)]),
+        ([made.chat("a", "x"), made.completion("b", "x")], [("url-other", "line 2: url", None)]),
+        # A chat is longer than the context only if it is without its template.
+        ([made.chat("a", "the" * 9_997), made.chat("b", "the" * 9_998)], [("over-context", "line 2", None)]),
+    ],
+)
+def test_what_only_the_whole_file_shows_is_told(
+    counter: Counter, tmp_path: Path, lines: list[Any], expected: list[tuple[str, str, str | None]]
+) -> None:
+    found = _scan(made.write(tmp_path / "batch", *lines), counter, Context(least=10_000, most=10_000, whose="a test"))
+    assert [
+        (one.id, one.subject, told and one.found) for one, (*_, told) in zip(found.findings, expected, strict=True)
+    ] == expected
+    assert found.bad == len(expected)
+    assert expected[0][0] != "id-twice" or "line 1 " in found.findings[0].allowed
 
 
 def test_twenty_bad_lines_are_named_in_order_and_all_are_counted(counter: Counter, tmp_path: Path) -> None:
@@ -102,21 +117,6 @@ def test_a_line_above_the_limit_is_told_and_the_next_is_read(
     assert found.documents == 2
 
 
-def test_a_file_of_another_kind_is_told_once(counter: Counter, tmp_path: Path) -> None:
-    found = _scan(made.write(tmp_path / "plain", *({"id": number, "text": "x"} for number in range(30))), counter)
-    assert (found.bad, [(one.id, one.subject) for one in found.findings]) == (1, [("not-openai", "line 1")])
-
-
-def test_a_plain_row_among_requests_is_told_by_its_line(counter: Counter, tmp_path: Path) -> None:
-    file = made.write(tmp_path / "batch", made.chat("a", "x"), {"id": 1, "text": "x"}, {"id": 2, "text": "x"})
-    assert _numbers(_scan(file, counter)) == [2, 3]
-
-
-def test_two_urls_in_a_file_are_told(counter: Counter, tmp_path: Path) -> None:
-    found = _scan(made.write(tmp_path / "batch", made.chat("a", "x"), made.completion("b", "x")), counter)
-    assert [(one.id, one.subject) for one in found.findings] == [("url-other", "line 2: url")]
-
-
 def test_a_prompt_longer_than_the_context_is_told_whatever_the_sample_is(counter: Counter, tmp_path: Path) -> None:
     lines = [made.completion(str(number), "the" * 50, max_tokens=10) for number in range(400)]
     lines[250] = made.completion("long", "the" * 91, max_tokens=10)
@@ -124,14 +124,6 @@ def test_a_prompt_longer_than_the_context_is_told_whatever_the_sample_is(counter
     found = _scan(made.write(tmp_path / "batch", *lines), counter, Context(least=100, most=100, whose="a test"))
     assert [(one.id, one.subject) for one in found.findings] == [("over-context", "line 251")]
     assert "91 tokens" in found.findings[0].found
-
-
-def test_a_chat_is_longer_than_the_context_only_if_it_is_without_its_template(counter: Counter, tmp_path: Path) -> None:
-    context = Context(least=100, most=100, whose="a test")
-    found = _scan(
-        made.write(tmp_path / "batch", made.chat("a", "the" * 97), made.chat("b", "the" * 98)), counter, context
-    )
-    assert _numbers(found) == [2]
 
 
 def test_every_token_is_counted_where_the_file_is_small(counter: Counter, tmp_path: Path) -> None:

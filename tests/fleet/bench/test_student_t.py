@@ -42,14 +42,6 @@ def test_one_and_two_degrees_have_a_closed_form(confidence: float) -> None:
     assert two_sided(2, confidence) == pytest.approx(confidence * sqrt(2 / (1 - confidence**2)), rel=1e-7)
 
 
-@given(st.floats(1, 1e6), st.floats(1.001, 2), st.floats(0.1, 0.999))
-def test_more_degrees_of_freedom_narrow_an_interval_and_more_confidence_widens_it(
-    degrees: float, more: float, confidence: float
-) -> None:
-    assert two_sided(degrees * more, confidence) <= two_sided(degrees, confidence) * (1 + 1e-3)
-    assert two_sided(degrees, (1 + confidence) / 2) > two_sided(degrees, confidence)
-
-
 @pytest.mark.parametrize(
     ("degrees", "confidence"), [(0, 0.95), (-1, 0.95), (float("nan"), 0.95), (3, 0), (3, 1), (3, float("nan"))]
 )

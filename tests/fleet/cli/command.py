@@ -20,7 +20,8 @@ from unittest import mock
 from fleet.cli.main import main
 
 ROOT = Path(__file__).parents[3]
-_COMMAND = (sys.executable, "-c", "import sys; from fleet.cli.main import main; sys.exit(main())")
+COMMAND = (sys.executable, "-c", "import sys; from fleet.cli.main import main; sys.exit(main())")
+"""`fleet` as a process of its own."""
 _READ_BY_PYTHON = ("PYTHON", "LC_", "LANG")
 
 
@@ -36,7 +37,7 @@ def fleet(
     if path is not None:
         env["PATH"] = path
     env |= {"PYTHONPATH": str(ROOT), **environment}
-    command = [*_COMMAND, *arguments]
+    command = [*COMMAND, *arguments]
     if any(key.startswith(_READ_BY_PYTHON) for key in environment):
         return subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True, timeout=timeout, check=False)
     with tempfile.TemporaryDirectory() as folder:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import http.server
 import json
 import re
 import shutil
 import subprocess
-import sys
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,6 +17,7 @@ from tests.fleet.batch import made
 from tests.fleet.cli.command import ROOT, fleet
 from tests.guides.test_stack_files import pasted
 from tests.support.rows import each_row
+from tests.support.simulators.local_server import Answer, Request, served
 
 H100 = ("--machine", "a3-highgpu-1g")
 
@@ -166,13 +164,6 @@ def test_a_price_that_a_stack_states_is_that_of_its_nodes(place: Path, first: Pa
     assert found["plan"]["batch"]["usd"] > 0
 
 
-def test_a_line_for_another_model_is_refused_by_a_run_and_the_plan_says_so(place: Path) -> None:
-    made.write(place / "one.jsonl", made.chat("a", "x", max_tokens=5, model="gpt-9"))
-    finding = json.loads(plan(place, *H100, "--format", "json", file="one.jsonl").stdout)["findings"][0]
-    assert finding["found"] == "1 line asks for gpt-9"
-    assert "`fleet batch run` refuses" in finding["why"]
-
-
 @each_row(
     "given, said",
     [("gs://bucket/x.jsonl", "gs://bucket/x.jsonl: plan reads files of this machine"), ("", ": a folder")],
@@ -188,21 +179,12 @@ def _a_hub(place: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A hub on this machine that has the tokenizer of one revision."""
     content = (place / "tokenizer.json").read_bytes()
 
-    class Handler(http.server.BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            known = self.path.startswith("/Qwen/Qwen3.5-27B-FP8/resolve/")
-            self.send_response(200 if known else 401)
-            self.end_headers()
-            self.wfile.write(content if known else b"")
+    def answer(request: Request) -> Answer:
+        return Answer(200, content) if request.path.startswith("/Qwen/Qwen3.5-27B-FP8/resolve/") else Answer(401, b"")
 
-        def log_message(self, *_: object) -> None:
-            pass
-
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
-        monkeypatch.setattr(hub, "HUB", f"http://127.0.0.1:{server.server_port}")
+    with served(answer) as port:
+        monkeypatch.setattr(hub, "HUB", f"http://127.0.0.1:{port}")
         yield
-        server.shutdown()
 
 
 @pytest.mark.usefixtures("_a_hub")
@@ -230,9 +212,3 @@ def test_lines_are_judged_without_a_tokenizer_too(place: Path, monkeypatch: pyte
     done = fleet("batch", "plan", str(place / "bad.jsonl"), *H100, "--format", "json")
     assert (done.returncode, done.stderr) == (1, "")
     assert [one["id"] for one in json.loads(done.stdout)["findings"]] == ["id-twice", "not-served"]
-
-
-def test_nothing_heavy_is_loaded_by_the_command_line() -> None:
-    code = "import sys, fleet.cli.app; print(sorted({'tokenizers', 'numpy', 'fleet.plan.planning', 'fleet.batch'} & set(sys.modules)))"
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"

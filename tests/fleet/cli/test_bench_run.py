@@ -6,32 +6,16 @@ import json
 import re
 import subprocess
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from typer.main import get_command
 
-from fleet.cli.bench import bench
 from fleet.cli.bench.run import _cannot_be_certified
 from tests.fleet.bench.made_up.results import make_measurement
 from tests.fleet.bench.run.kubelet import upload
-from tests.fleet.bench.run.laptop import BENCHMARK, Laptop, laptop
-from tests.fleet.cli.command import ROOT, SMALL_STACK, fleet
-from tests.fleet.clients.fake_google import FakeGoogle, fake_google
-
-
-@pytest.fixture
-def google() -> Iterator[FakeGoogle]:
-    with fake_google() as running:
-        yield running
-
-
-@pytest.fixture
-def offline(tmp_path: Path, google: FakeGoogle) -> Iterator[Laptop]:
-    """A laptop whose kubectl reaches no cluster."""
-    with laptop(tmp_path, google) as made:
-        yield made
+from tests.fleet.bench.run.laptop import BENCHMARK, Laptop
+from tests.fleet.cli.command import SMALL_STACK, fleet
+from tests.fleet.clients.fake_google import FakeGoogle
 
 
 def run(here: Laptop, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -44,14 +28,6 @@ def refused(here: Laptop, *arguments: str, **environment: str) -> str:
     assert "Traceback" not in done.stderr
     assert done.stderr.startswith(("fleet: ", "Stack "))
     return done.stderr
-
-
-def test_the_guide_names_every_option_of_a_run() -> None:
-    guide = (ROOT / "docs" / "run-a-benchmark.md").read_text(encoding="utf-8")
-    options = {option for parameter in get_command(bench).commands["run"].params for option in parameter.opts}
-    # Those of every command are in docs/command-line.md.
-    long = {option for option in options if option.startswith("--")} - {"--root", "--help"}
-    assert [option for option in sorted(long) if f"{option} " not in guide and f"`{option}`" not in guide] == []
 
 
 def test_what_is_wrong_before_anything_is_asked(offline: Laptop) -> None:

@@ -41,6 +41,15 @@ def test_the_guide_names_no_option_that_does_not_exist() -> None:
     assert set(re.findall(r"(?<![\w-])--[a-z][a-z0-9-]+", GUIDE)) <= known
 
 
+@pytest.mark.parametrize(("command", "guide"), [("verify", "verify"), ("bench run", "run-a-benchmark")])
+def test_the_guide_of_a_command_names_every_option_of_it(command: str, guide: str) -> None:
+    text = (ROOT / "docs" / f"{guide}.md").read_text(encoding="utf-8")
+    options = next(options for words, options in commands() if words == f"fleet {command}")
+    # Those of every command are in docs/command-line.md.
+    long = {option for option in options if option.startswith("--")} - {"--root", "--help"}
+    assert long <= set(re.findall(r"--[a-z]+(?:-[a-z]+)*", text))
+
+
 @pytest.mark.slow
 def test_the_keys_of_the_document_are_those_described() -> None:
     document = json.loads(fleet("preview", "--stack", "dev", "--no-policy", "--format", "json").stdout)

@@ -134,26 +134,26 @@ def test_looking_leaves_no_cache_folder_behind(monkeypatch: pytest.MonkeyPatch, 
     assert not (tmp_path / "none").exists()
 
 
-def test_a_package_of_the_rehearsal_is_a_lack_of_rehearse_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("package", "version", "subject", "step", "found", "write"),
+    [
+        ("kubernetes", None, "rehearsal packages", "rehearse", "kubernetes missing, pinned ", "make setup-rehearsal"),
+        ("numpy", None, "benchmark packages", "bench", "numpy missing, pinned ", "make setup-benchmark"),
+        ("typer", None, "packages", "preview", "typer missing, pinned ", "constraints.txt --editable '.'"),
+        ("pulumi-gcp", "1.0", "packages", "preview", "pulumi-gcp 1.0, pinned 10.2.0", "constraints.txt --editable '.'"),
+    ],
+)
+def test_a_package_is_a_lack_of_the_steps_that_need_it_and_of_no_other(
+    monkeypatch: pytest.MonkeyPatch, package: str, version: str | None, subject: str, step: Step, found: str, write: str
+) -> None:
     installed = machine._installed
-    monkeypatch.setattr(machine, "_installed", lambda name: None if name == "kubernetes" else installed(name))
+    monkeypatch.setattr(machine, "_installed", lambda name: version if name == package else installed(name))
     checks = inspected(ROOT)
-    assert lacking(checks, "rehearse") == ["rehearsal packages"]
-    assert lacking(checks, "preview") == []
-    check = _named("rehearsal packages")
-    assert check.found.startswith("kubernetes missing, pinned ")
-    assert check.write == "make setup-rehearsal"
-
-
-def test_a_package_of_the_benchmark_is_a_lack_of_bench_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    installed = machine._installed
-    monkeypatch.setattr(machine, "_installed", lambda name: None if name == "numpy" else installed(name))
-    checks = inspected(ROOT)
-    assert "benchmark packages" in lacking(checks, "bench")
-    assert lacking(checks, "preview") == []
-    check = _named("benchmark packages")
-    assert check.found.startswith("numpy missing, pinned ")
-    assert check.write == "make setup-benchmark"
+    assert subject in lacking(checks, step)
+    assert lacking(checks, "preview") == ([subject] if step == "preview" else [])
+    check = _named(subject, checks)
+    assert check.found.startswith(found)
+    assert check.write.endswith(write)
 
 
 def test_windows_rehearses_in_its_subsystem(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -242,21 +242,6 @@ def test_one_stack_with_a_project_is_enough_and_is_named(tmp_path: Path) -> None
 def test_an_unreadable_stack_file_is_told(tmp_path: Path) -> None:
     folder = project(tmp_path / "project", blue="config: [\n")
     assert "unreadable stack file" in examined(tmp_path, "--root", str(folder))["by_name"]["project id"]["found"]
-
-
-def test_a_package_of_another_version_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    installed = machine._installed
-    monkeypatch.setattr(machine, "_installed", lambda name: "1.0" if name == "pulumi-gcp" else installed(name))
-    check = _named("packages")
-    assert check.blocks
-    assert check.found == "pulumi-gcp 1.0, pinned 10.2.0"
-    assert check.write.endswith("-m pip install -c constraints.txt --editable '.'")
-
-
-def test_a_missing_package_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    installed = machine._installed
-    monkeypatch.setattr(machine, "_installed", lambda name: None if name == "typer" else installed(name))
-    assert "typer missing, pinned" in _named("packages").found
 
 
 def test_an_old_python_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -355,7 +340,3 @@ def _named(name: str, checks: tuple[Prerequisite, ...] | None = None) -> Finding
 
 def lacking(checks: tuple[Prerequisite, ...], step: Step) -> list[str]:
     return [one.subject for one in needed_by(checks, step) if one.blocks]
-
-
-def test_the_interpreter_is_the_one_that_runs() -> None:
-    assert _named("python").found == ".".join(map(str, sys.version_info[:3]))

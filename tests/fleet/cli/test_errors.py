@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -18,8 +18,9 @@ from fleet.cli.main import _run
 from fleet.doctor import packages
 from settings.problems import SettingsError
 from tests.conftest import Golden
-from tests.fleet.cli.command import ROOT, SMALL_STACK, fleet, project
+from tests.fleet.cli.command import COMMAND, ROOT, SMALL_STACK, fleet, project
 from tests.support.canaries import CANARIES, shown
+from tests.support.rows import each_row
 
 
 def refused(*arguments: str, cwd: Path = ROOT, path: str | None = None) -> str:
@@ -46,24 +47,9 @@ def test_a_secret_reaches_no_stream(tmp_path: Path) -> None:
     assert not shown(refused("preview", "--stack", "green", "--against", canary, cwd=folder))
 
 
-def test_a_missing_stack_option_lists_the_stacks(tmp_path: Path) -> None:
-    folder = project(tmp_path, blue="", green="")
-    for command in (("preview",), ("check",)):
-        message = refused(*command, cwd=folder)
-        for named in ("--stack", "blue", "green"):
-            assert named in message
-
-
 def test_the_stack_may_come_from_the_environment(tmp_path: Path) -> None:
     done = fleet("check", cwd=project(tmp_path, blue=SMALL_STACK), PULUMI_STACK="blue")
     assert done.returncode == 0, done.stderr
-
-
-@pytest.mark.parametrize("command", [("preview",), ("check",)])
-def test_an_unknown_stack_is_told_with_those_there_are(command: tuple[str, ...]) -> None:
-    message = refused(*command, "--stack", "sopt")
-    assert "Pulumi.sopt.yaml" in message
-    assert "spot" in message
 
 
 def test_a_renamed_project_is_refused_before_anything_is_read_or_written(tmp_path: Path) -> None:
@@ -87,21 +73,6 @@ def test_the_project_is_found_from_a_folder_below_it(tmp_path: Path) -> None:
     below = project(tmp_path, blue=SMALL_STACK) / "docs" / "deep"
     below.mkdir(parents=True)
     assert fleet("check", "--stack", "blue", cwd=below).returncode == 0
-
-
-def test_broken_yaml_is_told_with_its_line(tmp_path: Path) -> None:
-    message = refused("preview", "--stack", "bad", cwd=project(tmp_path, bad="config:\n  a: [1,\n  b: 2\n"))
-    assert "Pulumi.bad.yaml" in message
-    assert re.search(r"line \d+, column \d+", message)
-
-
-def test_every_refusal_is_told_at_once(tmp_path: Path) -> None:
-    text = SMALL_STACK + '  vllm-fleet:sever: {}\n  vllm-fleet:monitoring: {intervalSeconds: "15"}\n'
-    message = refused("preview", "--stack", "bad", cwd=project(tmp_path, bad=text))
-    assert "vllm-fleet:sever" in message
-    assert "write:   vllm-fleet:server" in message
-    assert "vllm-fleet:monitoring.intervalSeconds" in message
-    assert re.search(r"\b2 invalid settings\b", message)
 
 
 WRONG = (
@@ -143,7 +114,7 @@ def test_an_output_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None
 
 
 def test_a_stream_that_is_closed_is_no_defect() -> None:
-    command = f'"{sys.executable}" -c "import sys; from fleet.cli.main import main; sys.exit(main())"'
+    command = shlex.join(COMMAND)
     for arguments, streams, code in (
         ("models", ">&-", 0),
         ("check --stack nowhere", "2>&-", 2),
@@ -189,42 +160,26 @@ def test_a_wrong_input_and_a_defect_have_codes_of_their_own(
     assert ("This is a bug in fleet" in capsys.readouterr().err) is (code == DEFECT)
 
 
-@pytest.mark.parametrize(
-    "command",
+@each_row(
+    ("command", "needs", "target"),
     [
-        ("run", "--stack", "spot", "--outputs", "nowhere.json"),
-        ("fetch", "latest", "--stack", "spot", "--outputs", "nowhere.json"),
-        ("report", "nowhere"),
-        ("compare", "nowhere", "nowhere"),
+        ("bench run --stack spot --outputs no.json", ("numpy", "google.cloud.storage"), "benchmark"),
+        ("bench fetch latest --stack spot --outputs no.json", ("numpy", "google.cloud.storage"), "benchmark"),
+        ("bench report nowhere", ("numpy", "google.cloud.storage"), "benchmark"),
+        ("bench compare nowhere nowhere", ("numpy", "google.cloud.storage"), "benchmark"),
+        ("verify --stack spot --endpoint http://127.0.0.1:9", ("aiohttp",), "benchmark"),
+        ("rehearse --stack spot", ("trustme", "googleapiclient"), "rehearsal"),
     ],
 )
-@pytest.mark.parametrize("missing", ["numpy", "google.cloud.storage"])
-def test_what_fetches_merges_and_draws_is_missed_before_any_work(
-    command: tuple[str, ...], missing: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(packages, "find_spec", lambda name: None if name == missing else name)
-    monkeypatch.setattr(
-        "sys.argv", ["fleet", "bench", *command, *(("--root", str(ROOT)) if command[0] in ("run", "fetch") else ())]
-    )
-    with pytest.raises(UserError, match=rf"^{missing} .*: make setup-benchmark .*--editable '\.\[benchmark\]'"):
-        _run()
-
-
-@pytest.mark.parametrize(
-    ("command", "missing", "target"),
-    [
-        ("verify --stack spot --endpoint http://127.0.0.1:9", "aiohttp", "make setup-benchmark"),
-        ("rehearse --stack spot", "trustme", "make setup-rehearsal"),
-        ("rehearse --stack spot", "googleapiclient", "make setup-rehearsal"),
-    ],
-)
-def test_what_asks_servers_or_runs_a_control_plane_is_missed_before_any_work(
-    command: str, missing: str, target: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(packages, "find_spec", lambda name: None if name == missing else name)
-    monkeypatch.setattr("sys.argv", ["fleet", *command.split(), "--root", str(ROOT)])
-    with pytest.raises(UserError, match=f"^{missing} .*{target}"):
-        _run()
+def test_what_a_command_needs_is_missed_before_any_work(command: str, needs: tuple[str, ...], target: str) -> None:
+    said = rf"make setup-{target} .*--editable '\.\[{target}\]'"
+    for missing in needs:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.chdir(ROOT)
+            patch.setattr(packages, "find_spec", lambda name, missing=missing: None if name == missing else name)
+            patch.setattr("sys.argv", ["fleet", *command.split()])
+            with pytest.raises(UserError, match=f"^{missing} .*: {said}"):
+                _run()
 
 
 @pytest.mark.parametrize(
@@ -259,9 +214,8 @@ def test_debug_shows_the_traceback(tmp_path: Path) -> None:
     ["models", pytest.param("preview --stack dev --no-policy", marks=pytest.mark.slow)],
 )
 def test_a_reader_that_goes_away_ends_it_quietly(command: str) -> None:
-    program = "import sys; from fleet.cli.main import main; sys.exit(main())"
     with subprocess.Popen(
-        [sys.executable, "-c", program, *command.split()],
+        [*COMMAND, *command.split()],
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         stdout=subprocess.PIPE,

@@ -6,7 +6,6 @@ import json
 import os
 import re
 import subprocess
-import sys
 from functools import cache
 from pathlib import Path
 
@@ -15,7 +14,7 @@ from typer.main import get_command
 
 from fleet.cli.app import app_with
 from fleet.preview.offline import open_stack
-from tests.fleet.cli.command import ROOT, fleet, project, whole_project
+from tests.fleet.cli.command import COMMAND, ROOT, fleet, project
 from tests.fleet.cli.test_start_up import loaded_by
 from tests.processor import unit_seconds
 from tests.support.rows import each_row
@@ -46,22 +45,11 @@ def test_a_plan_has_18_options_at_most() -> None:
     assert len(options - {"help"}) <= 18
 
 
-def test_the_page_is_as_wide_as_the_terminal() -> None:
-    for columns in (60, 120):
-        lines = fleet("plan", *USERS, COLUMNS=str(columns)).stdout.splitlines()
-        assert columns - 12 < max(map(len, lines)) <= columns
-
-
 def test_a_plan_needs_no_project_and_a_written_one_does(tmp_path: Path) -> None:
     assert fleet("plan", *USERS, cwd=tmp_path).stdout == plan(*USERS).stdout
     done = fleet("plan", *USERS, "--write", "prod", cwd=tmp_path)
     assert done.returncode == 2
     assert "Pulumi.yaml" in done.stderr
-
-
-def test_apis_are_compared_by_the_share_from_which_the_fleet_is_cheaper() -> None:
-    said = fleet("plan", *USERS, COLUMNS="200").stdout
-    assert re.search(r"Gemini 3.1 Flash-Lite .*\$0.67 +15.2 %", said)
 
 
 def test_ascii_is_enough() -> None:
@@ -70,26 +58,6 @@ def test_ascii_is_enough() -> None:
 
 
 # Impossible goals and wrong usage -------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("options", "why", "nearest"),
-    [
-        ((*A4, "--users", "1000", "--tpot-ms", "2"), "TPOT of 2 ms", "nearest: TPOT of"),
-        ((*A4, "--usd-per-hour", "10"), "the smallest fleet", "nearest: $34."),
-        ((*BATCH[:-1], "10m"), "50,000 documents in 10 min", "nearest: "),
-        ((*BATCH, "--profile", "record"), "3,500 tokens, 940 more than", "nearest: --profile serve-chat"),
-    ],
-)
-def test_an_impossible_goal_exits_with_1_why_and_what_is_nearest(
-    options: tuple[str, ...], why: str, nearest: str
-) -> None:
-    done = plan(*options)
-    assert (done.returncode, done.stdout) == (1, "")
-    assert why in done.stderr
-    assert nearest in done.stderr
-    assert "no fleet of a4-highgpu-8g reaches" in done.stderr
-    assert "Traceback" not in done.stderr
 
 
 def test_an_impossible_goal_is_a_document_too() -> None:
@@ -106,9 +74,6 @@ def test_an_impossible_goal_is_a_document_too() -> None:
 @each_row(
     ("options", "message"),
     [
-        ((), "one of --users, --requests-per-second"),
-        (("--users", "1", "--usd-per-hour", "1"), "--users and --usd-per-hour"),
-        (("--users", "nan"), "users must be above 0 and finite"),
         ((*A4, "--users", "10", "--capacity", "on-demand"), "cud-1y"),
         (("--users", "10", "--region", "Iowa"), "--region Iowa"),
         (("--users", "10", "--machine", "any", "--capacity", "reservation"), "--machine any"),
@@ -174,18 +139,9 @@ def test_the_document_holds_the_whole_plan() -> None:
 
 
 def test_every_key_of_the_document_is_in_camel_case() -> None:
-    def keys(value: object) -> set[str]:
-        if isinstance(value, dict):
-            return set(value) | {key for item in value.values() for key in keys(item)}
-        return {key for item in value for key in keys(item)} if isinstance(value, list) else set()
-
-    document = json.loads(plan(*BATCH, "--format", "json").stdout)
-    assert [key for key in keys(document) if not re.fullmatch(r"[a-z][A-Za-z0-9]*", key)] == []
-
-
-def test_an_unknown_price_is_null_in_the_document() -> None:
-    money = json.loads(plan(*USERS, "--capacity", "flex-start", "--format", "json").stdout)["plan"]["money"]
-    assert (money["bill"]["usdPerHour"], money["usdPerNodeHour"], money["atLoad"]) == (None, None, None)
+    keys = re.findall(r'^ *"([^"]+)": ', plan(*BATCH, "--format", "json").stdout, re.MULTILINE)
+    assert len(keys) > 100
+    assert [key for key in keys if not re.fullmatch(r"[a-z][A-Za-z0-9]*", key)] == []
 
 
 def test_a_document_goes_to_its_file_and_says_where_it_is(tmp_path: Path) -> None:
@@ -238,28 +194,6 @@ def test_a_written_stack_is_on_the_recommended_machine_and_a_current_release(
     assert (settings.machine.type, settings.region, settings.server.profile) == (machine, region, profile)
 
 
-@pytest.fixture(scope="module")
-def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return whole_project(tmp_path_factory.mktemp("project"))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("name", "options"),
-    [
-        ("documents", (*BATCH, "--capacity", "flex-start")),
-        ("users", (*USERS, "--profile", "tuned", "--capacity", "cud-1y")),
-        ("compute-class", ("--tokens-per-second", "3e5", "--capacity", "compute-class")),
-    ],
-)
-def test_a_written_stack_previews_clean(copy: Path, name: str, options: tuple[str, ...]) -> None:
-    assert fleet("plan", *options, "--write", name, cwd=copy).returncode == 0
-    done = fleet("preview", "--stack", name, "--format", "json", cwd=copy)
-    assert done.returncode == 0, done.stdout[-2000:] + done.stderr
-    document = json.loads(done.stdout)
-    assert [one for one in document["violations"] if one["level"] == "mandatory"] == []
-
-
 # Speed ----------------------------------------------------------------------------------------------------------------
 
 
@@ -275,14 +209,13 @@ def test_the_whole_process_takes_less_than_200_units() -> None:
     def units() -> float:
         unit = unit_seconds()
         before = os.times()
-        command = [
-            sys.executable,
-            "-c",
-            "import sys; from fleet.cli.main import main; sys.exit(main())",
-            "plan",
-            *USERS,
-        ]
-        subprocess.run(command, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, check=True)
+        subprocess.run(
+            [*COMMAND, "plan", *USERS],
+            cwd=ROOT,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            capture_output=True,
+            check=True,
+        )
         after = os.times()
         return (after.children_user + after.children_system - before.children_user - before.children_system) / unit
 

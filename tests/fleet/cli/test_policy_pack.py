@@ -12,8 +12,6 @@ import pytest
 
 from tests.fleet.cli.command import SMALL_STACK, fleet, project
 
-pytestmark = pytest.mark.slow
-
 PROGRAM = 'import pulumi\npulumi.CustomResource("gcp:compute/network:Network", "net", {{"mtu": {mtu}}})\n'
 PACK = """\
 from pulumi_policy import EnforcementLevel, PolicyConfigSchema, PolicyPack, ResourceValidationPolicy
@@ -75,6 +73,19 @@ DOORS: dict[str, Callable[[Path], object]] = {
 }
 
 
+@pytest.mark.parametrize(("level", "code"), [("MANDATORY", 1), ("ADVISORY", 0)])
+def test_the_projects_pack_judges_and_a_mandatory_violation_exits_with_1(clone: Path, level: str, code: int) -> None:
+    (clone / "__main__.py").write_text(PROGRAM.format(mtu=LARGE))
+    (clone / "policy" / "__main__.py").write_text(PACK.replace("MANDATORY", level))
+    found, document = previewed(clone)
+    assert (found, [(one["policy"], one["level"]) for one in document["violations"]]) == (
+        code,
+        [("small-mtu", level.lower())],
+    )
+    assert previewed(clone, "--no-policy")[0] == 0
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("door", DOORS)
 def test_a_change_that_switches_off_its_judge_is_blocked_by_that_of_its_base(
     clone: Path, door: str, tmp_path: Path
@@ -89,6 +100,7 @@ def test_a_change_that_switches_off_its_judge_is_blocked_by_that_of_its_base(
     assert limit == {"most": 1500}
 
 
+@pytest.mark.slow
 def test_a_stack_without_limits_in_the_base_has_the_packs_own(clone: Path, tmp_path: Path) -> None:
     base = shutil.copytree(clone / "policy", tmp_path / "policy")
     (base / "config" / "blue.json").unlink()
@@ -101,10 +113,3 @@ def test_a_stack_without_limits_in_the_base_has_the_packs_own(clone: Path, tmp_p
 def test_a_folder_without_a_pack_is_refused(clone: Path, tmp_path: Path) -> None:
     done = fleet("preview", "--stack", "blue", "--policy-pack", str(tmp_path), cwd=clone)
     assert (done.returncode, "PulumiPolicy.yaml" in done.stderr) == (2, True)
-
-
-@pytest.mark.parametrize("format_", ["text", "markdown", "html"])
-def test_the_verdict_names_what_is_switched_off(clone: Path, format_: str) -> None:
-    DOORS["all disabled"](clone)
-    shown = fleet("preview", "--stack", "blue", "--format", format_, cwd=clone).stdout
-    assert "0 of 2 policies asked" in " ".join(shown.split())

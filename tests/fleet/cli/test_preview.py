@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.fleet.cli.command import ROOT, SMALL_STACK, fleet, project
+from tests.fleet.cli.command import SMALL_STACK, fleet, project
 from tests.guides.test_stack_files import pasted
 from tests.support.stacks import CODE
 
@@ -37,49 +37,12 @@ def test_a_guests_stack_previews_without_a_cloud_as_text_and_as_a_document(tmp_p
 
 
 @pytest.mark.slow
-def test_manifests_are_written_beside_the_report(tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    done = fleet("preview", "--stack", "dev", "--no-policy", "--out", str(out))
-    assert done.returncode == 0, done.stderr
-    assert list(out.glob("kubernetes/*deployment*.yaml"))
-    again = fleet("preview", "--stack", "dev", "--no-policy", "--out", str(out))
-    assert again.returncode == 0, again.stderr  # what it wrote itself it may replace
-
-
-@pytest.mark.slow
-def test_a_folder_of_somebody_elses_is_not_replaced(tmp_path: Path) -> None:
-    (tmp_path / "precious.txt").write_text("mine")
-    done = fleet("preview", "--stack", "dev", "--no-policy", "--out", str(tmp_path))
-    assert done.returncode == 2
-    assert "not empty" in done.stderr
-    assert (tmp_path / "precious.txt").read_text() == "mine"
-
-
-@pytest.mark.slow
 def test_colour_is_for_terminals_that_want_it() -> None:
     coloured = re.compile(r"\x1b\[(?:\d+;)*3\d")
     assert "\x1b" not in preview("dev").stdout
     assert coloured.search(fleet("preview", "--stack", "dev", "--no-policy", FORCE_COLOR="1").stdout)
     wants_none = fleet("preview", "--stack", "dev", "--no-policy", FORCE_COLOR="1", NO_COLOR="1").stdout
     assert not coloured.search(wants_none)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("stack", ["spot", "prod"])
-def test_the_first_screen_fits_a_terminal(stack: str) -> None:
-    screen = fleet("preview", "--stack", stack, COLUMNS="80")
-    assert screen.returncode == 0, screen.stderr
-    lines = screen.stdout.splitlines()
-    assert len(lines) <= 45
-    assert [line for line in lines if len(line) > 80 and not line.startswith("  pulumi preview ")] == []
-    whole = fleet("preview", "--stack", stack, "--no-policy", "--details").stdout
-    assert len(whole.splitlines()) > 2 * len(lines)
-
-
-@pytest.mark.slow
-def test_it_works_from_any_folder(tmp_path: Path) -> None:
-    done = fleet("preview", "--stack", "dev", "--no-policy", "--root", str(ROOT), cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
 
 
 def test_a_warning_of_the_program_is_shown(tmp_path: Path) -> None:
@@ -101,55 +64,6 @@ def test_encrypted_values_and_environments_are_told(tmp_path: Path) -> None:
     assert "vllm-fleet:hfToken" in done.stdout
     assert "gcp/prod" in done.stdout
     assert "v1:abcdef" not in done.stdout
-
-
-PACK = """\
-from pulumi_policy import EnforcementLevel, PolicyPack, ResourceValidationPolicy
-
-
-def no_stack_called_blue(args, report):
-    if args.resource_type == "pulumi:pulumi:Stack":
-        report("blue is for the sky")
-
-
-PolicyPack(
-    name="colours",
-    enforcement_level=EnforcementLevel.{level},
-    policies=[
-        ResourceValidationPolicy(name="no-blue", description="Not blue.", validate=no_stack_called_blue),
-    ],
-)
-"""
-
-
-@pytest.mark.parametrize(("level", "code"), [("MANDATORY", 1), ("ADVISORY", 0)])
-def test_the_projects_policy_pack_judges_and_a_mandatory_violation_exits_with_1(
-    tmp_path: Path, level: str, code: int
-) -> None:
-    folder = project(tmp_path, blue=SMALL_STACK)
-    (folder / "__main__.py").write_text("import pulumi\npulumi.export('a', 1)\n")
-    (folder / "policy").mkdir()
-    (folder / "policy" / "PulumiPolicy.yaml").write_text("runtime: python\nversion: 1.0.0\n")
-    (folder / "policy" / "__main__.py").write_text(PACK.replace("{level}", level))
-    done = fleet("preview", "--stack", "blue", cwd=folder)
-    assert done.returncode == code, done.stderr
-    assert "no-blue" in done.stdout
-    assert "blue is for the sky" in done.stdout
-    if code:
-        assert fleet("preview", "--stack", "blue", "--no-policy", cwd=folder).returncode == 0
-
-
-@pytest.mark.slow
-def test_a_policy_pack_that_does_not_start_is_told(tmp_path: Path) -> None:
-    folder = project(tmp_path, blue=SMALL_STACK)
-    (folder / "__main__.py").write_text("import pulumi\n")
-    (folder / "policy").mkdir()
-    (folder / "policy" / "PulumiPolicy.yaml").write_text("runtime: python\n")
-    (folder / "policy" / "__main__.py").write_text("raise SystemExit('no rules today')\n")
-    done = fleet("preview", "--stack", "blue", cwd=folder)
-    assert done.returncode == 2
-    assert "the policy pack in" in done.stderr
-    assert "no rules today" in done.stderr
 
 
 @pytest.mark.slow

@@ -36,16 +36,6 @@ def test_one_stack_is_reported_as_if_there_were_no_others(tmp_path: Path) -> Non
     assert alone == several["stacks"][0]
 
 
-def test_all_stacks_are_previewed_though_one_is_refused_and_the_exit_code_is_the_worst(tmp_path: Path) -> None:
-    done = fleet("preview", "--all-stacks", "--format", "markdown", cwd=stacks(tmp_path))
-    assert done.returncode == 2
-    assert done.stdout.startswith("### Preview of 3 stacks: 1 stack ")
-    assert "#### red" in done.stdout
-    assert "on-demand" in done.stdout
-    assert "#### blue" in done.stdout
-    assert "Traceback" not in done.stdout + done.stderr
-
-
 def test_a_refused_stack_alone_is_told_in_the_files_that_were_asked_for(tmp_path: Path) -> None:
     files = {name: tmp_path / name for name in ("markdown", "json", "html", "text")}
     formats = [part for name, file in files.items() for part in ("--format", f"{name}={file}")]
@@ -86,16 +76,3 @@ def test_manifests_of_several_stacks_lie_apart(tmp_path: Path) -> None:
     done = fleet("preview", "-s", "blue", "-s", "green", "--out", str(out), cwd=stacks(tmp_path))
     assert done.returncode == 0, done.stderr
     assert sorted(path.name for path in out.iterdir()) == ["blue", "green"]
-
-
-def test_html_is_a_page() -> None:
-    page = fleet("preview", "--stack", "dev", "--no-policy", "--format", "html")
-    assert page.returncode == 0, page.stderr
-    assert page.stdout.startswith("<!doctype html>")
-    assert "<title>vllm-fleet / dev" in page.stdout
-
-
-def test_a_format_that_there_is_not_is_a_usage_error() -> None:
-    done = fleet("preview", "--stack", "dev", "--format", "sarif")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "--format" in done.stderr

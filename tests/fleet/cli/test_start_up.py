@@ -21,8 +21,8 @@ from fleet.cli.main import main
 out = io.StringIO()
 with contextlib.redirect_stdout(out), contextlib.suppress(SystemExit):
     main()
-heavy = ("pydantic", "rich", "yaml", "pulumi", "grpc", "settings.stack",
-         "facts.machines", "facts.models", "fleet.plan.planning", "fleet.plan.question", "fleet.preview", "typer")
+heavy = ("pydantic", "rich", "yaml", "pulumi", "grpc", "settings.stack", "tokenizers", "numpy",
+         "facts.machines", "facts.models", "fleet.batch", "fleet.plan.planning", "fleet.plan.question", "fleet.preview", "typer")
 print(json.dumps(sorted(name for name in heavy if name in sys.modules)))
 """
 
@@ -64,16 +64,12 @@ def test_the_policy_pack_starts_while_the_sdk_loads() -> None:
     assert json.loads(done.stdout) == []
 
 
-def test_version_is_told_without_typer() -> None:
-    assert loaded_by("--version") == []
-
-
-def test_help_loads_typer_and_nothing_else() -> None:
-    assert loaded_by() == ["typer"]
-
-
-def test_help_of_a_command_loads_what_typer_converts_options_with() -> None:
-    assert loaded_by("preview", "--help") == ["pydantic", "typer"]
+@pytest.mark.parametrize(
+    ("arguments", "loaded"),
+    [(("--version",), []), ((), ["typer"]), (("preview", "--help"), ["pydantic", "typer"])],  # which converts options
+)
+def test_what_needs_no_answer_loads_next_to_nothing(arguments: tuple[str, ...], loaded: list[str]) -> None:
+    assert loaded_by(*arguments) == loaded
 
 
 def test_a_batch_is_sized_and_started_without_pulumi() -> None:
@@ -98,13 +94,6 @@ def _options(command: Any) -> Any:
     return [(one.name, one.opts, one.help) for one in command.params], {
         name: _options(one) for name, one in below.items()
     }
-
-
-def test_options_are_checked() -> None:
-    wrong = fleet("preview", "--format", "pdf")
-    assert wrong.returncode == 2
-    assert "text, markdown, json, html" in wrong.stderr
-    assert fleet("preview", "--out", __file__, "--stack", "dev").returncode == 2  # a file where a folder must be
 
 
 @pytest.mark.parametrize("out", [("--out", ""), ("--out=",)])

@@ -5,9 +5,7 @@ from __future__ import annotations
 import datetime
 import json
 import ssl
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
-from threading import Thread
 
 import pytest
 import requests
@@ -19,6 +17,7 @@ from fleet.clients.google_api import VARIABLE, UserCredentials, as_live_errors
 from fleet.clients.storage import Bucket
 from tests.fleet.clients.fake_google import HASTY, TOKEN, FakeGoogle
 from tests.fleet.clients.programs import in_front, stand_in
+from tests.support.simulators.local_server import served
 
 GCLOUD = """
 import json, os, pathlib, sys, time
@@ -182,13 +181,6 @@ def test_a_certificate_that_is_not_trusted_is_told(monkeypatch: pytest.MonkeyPat
     monkeypatch.delenv("REQUESTS_CA_BUNDLE", raising=False)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     trustme.CA().issue_cert("127.0.0.1").configure_cert(context)
-    server = HTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler)
-    server.socket = context.wrap_socket(server.socket, server_side=True)
-    Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
-    try:
-        with pytest.raises(LiveError, match="REQUESTS_CA_BUNDLE") as caught:
-            Bucket("results", UserCredentials(), url=f"https://127.0.0.1:{server.server_port}", retry=HASTY).folders("")
-    finally:
-        server.shutdown()
-        server.server_close()
+    with served(lambda _: None, tls=context) as port, pytest.raises(LiveError, match="REQUESTS_CA_BUNDLE") as caught:
+        Bucket("results", UserCredentials(), url=f"https://127.0.0.1:{port}", retry=HASTY).folders("")
     assert caught.value.reason == "refused"

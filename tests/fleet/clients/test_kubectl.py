@@ -166,12 +166,6 @@ def test_no_kubectl_at_all(tmp_path: Path) -> None:
             "roles/container.developer",
         ),
         (
-            'Error from server (Forbidden): pods "a" is forbidden: User "me" cannot create resource "pods/exec" in API group "" in '
-            'the namespace "vllm"',
-            "forbidden",
-            "roles/container.developer",
-        ),
-        (
             "Unable to connect to the server: getting credentials: exec: executable gke-gcloud-auth-plugin not found\n\nIt looks "
             "like you are trying to use a client-go credential plugin that is not installed.",
             "missing program",

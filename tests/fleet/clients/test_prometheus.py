@@ -11,8 +11,9 @@ from fleet.clients.errors import LiveError
 from fleet.clients.google_api import UserCredentials
 from fleet.clients.prometheus import GAUGES, ManagedPrometheus, Servers
 from tests.fleet.clients.fake_google import HASTY, FakeGoogle
+from tests.support.rows import each_row
 
-POWER = GAUGES[0]
+POWER, NOW = GAUGES[0], time.time()
 SERVERS = Servers(
     namespace="vllm", deployment="qwen35-server", pods=frozenset({"server-a"}), nodes=frozenset({"node-a"})
 )
@@ -53,31 +54,27 @@ def test_the_servers_series_are_kept_and_no_others(google: FakeGoogle, login: Us
     assert google.asked[0] == "POST /v1/projects/my-project/location/global/prometheus/api/v1/query_range"
 
 
-def test_a_metric_that_the_package_lacks_is_named(google: FakeGoogle, login: UserCredentials) -> None:
-    now = time.time()
-    google.series[POWER] = [one(POWER, now, pod="server-a")]
-    series, problem = ask(google, login, now)
-    assert len(series) == 1
+@each_row(
+    ("of_power", "status", "kept", "words"),
+    [
+        # A metric that the package lacks.
+        ([one(POWER, NOW, pod="server-a")], 200, 1, ["DCGM_FI_PROF_SM_ACTIVE"]),
+        ([], 200, 0, ["gcloud container clusters update fleet --location europe-west4 --project my-project", "DCGM"]),
+        # Other GPUs of the cluster.
+        ([one(POWER, NOW, exported_pod="training")], 200, 0, ["but none for this stack's server pods"]),
+        ([], 403, 0, ["roles/monitoring.viewer"]),
+        ([{"metric": {}, "value": [0, "1"]}], 200, 0, ["not a matrix"]),
+    ],
+)
+def test_what_is_missing_is_a_problem_and_no_error(
+    google: FakeGoogle, login: UserCredentials, of_power: list[Any], status: int, kept: int, words: list[str]
+) -> None:
+    google.series, google.statuses = {POWER: of_power} if of_power else {}, [status]
+    series, problem = ask(google, login, NOW)
+    assert len(series) == kept
     assert problem is not None
-    assert "DCGM_FI_PROF_SM_ACTIVE" in problem
-    assert POWER not in problem
-
-
-def test_no_series_at_all_says_how_to_switch_it_on(google: FakeGoogle, login: UserCredentials) -> None:
-    series, problem = ask(google, login, time.time())
-    assert series == []
-    assert problem is not None
-    assert "gcloud container clusters update fleet --location europe-west4 --project my-project" in problem
-    assert "DCGM" in problem
-
-
-def test_other_gpus_of_the_cluster_are_not_ours(google: FakeGoogle, login: UserCredentials) -> None:
-    now = time.time()
-    google.series[POWER] = [one(POWER, now, exported_pod="training")]
-    series, problem = ask(google, login, now)
-    assert series == []
-    assert problem is not None
-    assert "but none for this stack's server pods" in problem
+    assert all(word in problem for word in words)
+    assert not kept or POWER not in problem
 
 
 def test_samples_that_are_late_are_waited_for(
@@ -95,25 +92,9 @@ def test_samples_that_are_late_are_waited_for(
     assert len(google.forms) == len(GAUGES) + 1
 
 
-def test_a_refusal_is_a_problem_and_no_error(google: FakeGoogle, login: UserCredentials) -> None:
-    google.statuses = [403]
-    series, problem = ask(google, login, time.time())
-    assert series == []
-    assert problem is not None
-    assert "roles/monitoring.viewer" in problem
-
-
 def test_a_long_time_is_asked_for_in_longer_steps(google: FakeGoogle, login: UserCredentials) -> None:
     ManagedPrometheus("my-project", login, url=google.url, retry=HASTY).range(POWER, 0, 300_000)
     assert google.forms[0]["step"] == "30s"
-
-
-def test_an_answer_that_is_no_matrix_is_a_problem(google: FakeGoogle, login: UserCredentials) -> None:
-    google.series[POWER] = [{"metric": {}, "value": [0, "1"]}]
-    series, problem = ask(google, login, time.time())
-    assert series == []
-    assert problem is not None
-    assert "not a matrix" in problem
 
 
 def test_what_is_no_prometheus_is_refused(google: FakeGoogle, login: UserCredentials) -> None:

@@ -127,10 +127,6 @@ def test_a_refused_token_is_told(bucket: Bucket, google: FakeGoogle) -> None:
     assert TOKEN not in str(caught.value)
 
 
-def test_runs_are_listed_by_folder(bucket: Bucket) -> None:
-    assert bucket.folders("runs/") == ("a", "ab")
-
-
 @pytest.mark.parametrize("name", ["runs/a/../../evil", "runs/a//x", "runs/a/./x", "runs/a/..\\evil"])
 def test_a_name_that_leads_out_of_the_folder_is_refused(
     bucket: Bucket, google: FakeGoogle, tmp_path: Path, name: str

@@ -14,7 +14,7 @@ from facts.cost import Bill
 from facts.machines import DEFAULT_MACHINE, MACHINES
 from facts.models import CATALOGUE
 from facts.workloads import named_workload
-from fleet.plan.anywhere import Market, market
+from fleet.plan.anywhere import Market, Offer, market
 from fleet.plan.asked import Asked
 from fleet.plan.planning import plan
 from fleet.plan.question.asking import AskingError, NoFitError, question_of
@@ -38,16 +38,27 @@ def found() -> Market:
     return market(ASKED)
 
 
-def test_offers_are_ranked_by_price_and_bounds_come_after(found: Market) -> None:
-    ranked = [offer for offer in found.offers if not offer.is_bound]
-    assert found.offers[: len(ranked)] == tuple(ranked)
-    assert [one.usd_per_hour for one in ranked] == sorted(one.usd_per_hour for one in ranked)
-    assert {one.machine.gpu.name for one in found.offers if one.is_bound} == {
-        "L4",
-        "A100 40GB",
-        "A100 80GB",
-        "RTX PRO 6000",
-    }
+def rate(offer: Offer) -> float:
+    return offer.plan.performance.total_tokens_per_s.value
+
+
+@each_row(
+    ("asked", "order"),
+    [
+        (ASKED, lambda offer: offer.usd_per_hour),
+        # By its whole price.
+        (BATCH, lambda offer: offer.usd),
+        # By what it buys.
+        (Asked(usd_per_hour=50), lambda offer: -rate(offer)),
+    ],
+)
+def test_offers_are_ranked_and_bounds_come_after(asked: Asked, order: Callable[[Offer], float]) -> None:
+    offers = market(asked).offers
+    ranked = [offer for offer in offers if not offer.is_bound]
+    assert offers[: len(ranked)] == tuple(ranked)
+    assert [*map(order, ranked)] == sorted(map(order, ranked))
+    assert asked.usd_per_hour is None or all(one.usd_per_hour <= asked.usd_per_hour for one in offers)
+    assert {one.machine.gpu.name for one in offers if one.is_bound} == {"L4", "A100 40GB", "A100 80GB", "RTX PRO 6000"}
 
 
 def test_an_offer_is_a_way_that_the_machine_is_sold_in_its_cheapest_region(found: Market) -> None:
@@ -121,23 +132,8 @@ def test_the_nearest_goal_is_of_the_machine_that_comes_nearest(asked: Asked, nea
     assert f"nearest, on {found.machines[0]}: {found.nearest}" in outline(none).verdict
 
 
-def test_profiles_and_loads_are_said_of_the_machines_that_have_them() -> None:
-    found = market(Asked(users=16_000))
-    profiles = {one.plan.question.profile.name: one.machine.type for one in found.best_of_each() if not one.is_bound}
-    said = printed(outline(found), 200)
-    assert len(profiles) > 1
-    assert [name for name in profiles if f"profile {name}," not in said] == []
-    assert f"{profiles['record']}: profile record" in said
-
-
 def test_a_budget_buys_at_most_so_many_nodes_where_prices_are_unknown() -> None:
     assert outline(market(Asked(usd_per_hour=500))).verdict.startswith("at most ")
-
-
-def test_a_batch_is_ranked_by_its_whole_price() -> None:
-    found = market(BATCH)
-    ranked = [one for one in found.offers if not one.is_bound]
-    assert [one.usd for one in ranked] == sorted(one.usd for one in ranked)
 
 
 def test_flex_start_that_is_cheaper_by_the_hour_alone_is_said_in_one_line(found: Market) -> None:
@@ -158,13 +154,6 @@ def printed(report: Outline, width: int) -> str:
     stream = io.StringIO()
     print_text(Paper(stream=stream, width=width, styled=False), report)
     return stream.getvalue()
-
-
-def test_a_budget_is_ranked_by_what_it_buys() -> None:
-    ranked = [one for one in market(Asked(usd_per_hour=50)).offers if not one.is_bound]
-    rates = [one.plan.performance.total_tokens_per_s.value for one in ranked]
-    assert rates == sorted(rates, reverse=True)
-    assert all(one.usd_per_hour <= 50 for one in ranked)
 
 
 def test_a_question_that_no_machine_answers_is_refused_before_any_is_asked() -> None:

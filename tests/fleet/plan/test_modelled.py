@@ -6,7 +6,7 @@ import pytest
 
 from facts import ledger
 from facts.figures import match
-from fleet.plan.modelled import Modelled, modelled
+from fleet.plan.modelled import modelled
 from settings.derived.figures import serving_shape
 from tests.support.rows import each_row
 from tests.support.settings import make_settings
@@ -73,18 +73,3 @@ def test_the_articles_large_model_is_matched_with_its_row() -> None:
     row = match(serving_shape(settings)).figure
     assert row is not None
     assert (row.id, row.total_tokens_per_s) == ("phases.qwen-397b", 19_725)
-
-
-def test_a_release_with_a_slow_product_keeps_a_share_of_the_rate() -> None:
-    def of(version: str) -> Modelled:
-        engine = {"version": version}
-        found = modelled(make_settings(server={"replicas": 12, "profile": "record", "engine": engine}))
-        assert found is not None
-        return found
-
-    whole, slow = of("0.18.0"), of("0.18.1")
-    assert slow.total_tokens_per_s.high == pytest.approx(0.78 * whole.total_tokens_per_s.high)
-    assert slow.total_tokens_per_s.low == pytest.approx(0.46 * whole.total_tokens_per_s.low)
-    assert slow.performance.tpot_ms.value > whole.performance.tpot_ms.value
-    assert any(reason.startswith("unaligned-fp8-rows-b200") for reason in slow.performance.reasons)
-    assert not any("unaligned" in reason for reason in whole.performance.reasons)

@@ -46,7 +46,6 @@ SPOT_USD = 34.0736
 """Of an A4 node-hour in europe-west4."""
 
 DOCUMENTS: dict[str, Any] = {"documents": 50_000, "input_tokens": 3_000, "output_tokens": 500}
-LENGTHS: dict[str, Any] = {"input_tokens": 1_024, "output_tokens": 512}
 
 
 @given(st.integers(-50, 50), st.integers(-50, 50), st.integers(-60, 60))
@@ -428,12 +427,6 @@ def test_a_node_is_filled_or_the_plan_says_why_not(options: dict[str, Any], limi
     found = of_phase(**options) if "row" in options else answer(**options)
     assert found.full_load_limit == limit
     assert any("its cache is" in remark for remark in found.remarks) is (found.maximum.kv_cache_peak_percent < 90)
-
-
-def test_300_users_of_a_small_model_fill_one_gpu_before_a_second_is_bought() -> None:
-    found = answer(users=300, machine="a3-highgpu-1g", **LLAMA_8B)
-    assert found.nodes == 1
-    assert found.maximum.kv_cache_peak_percent > 95
 
 
 def test_what_queues_before_full_api_servers_is_not_full_load() -> None:

@@ -67,11 +67,6 @@ def fresh(folder: Path) -> Path:
     return root
 
 
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    return tmp_path
-
-
 LENGTHS: tuple[dict[str, Any], ...] = (
     {"users": 20},
     {"users": 20, "input_tokens": 3_000, "output_tokens": 200},
@@ -83,10 +78,10 @@ LENGTHS: tuple[dict[str, Any], ...] = (
 @each_row("model", CATALOGUE)
 @each_row("asked", LENGTHS)
 def test_what_is_written_is_checked_and_estimated_as_it_was_planned(
-    root: Path, model: str, asked: dict[str, Any]
+    tmp_path: Path, model: str, asked: dict[str, Any]
 ) -> None:
     made = smallest(model, **asked)
-    root = fresh(root)
+    root = fresh(tmp_path)
     write_stack(root, "planned", made, place_of(made))
     settings = parse("planned", read(root, "planned").config)
     planned, stack = made.question.profile, facts_of_stack(settings)
@@ -100,9 +95,9 @@ def test_what_is_written_is_checked_and_estimated_as_it_was_planned(
 
 @pytest.mark.slow
 @each_row("model", CATALOGUE)
-def test_on_b200_the_check_has_nothing_against_what_is_written(root: Path, model: str) -> None:
+def test_on_b200_the_check_has_nothing_against_what_is_written(tmp_path: Path, model: str) -> None:
     made = plan(question_of(Asked(model=model, machine="a4-highgpu-8g", users=20, profile="serve-chat")))
-    root = fresh(root)
+    root = fresh(tmp_path)
     write_stack(root, "planned", made, place_of(made))
     settings = parse("planned", read(root, "planned").config)
     assert facts_of_stack(settings).flags == made.question.profile.flags
@@ -118,10 +113,10 @@ def test_on_b200_the_check_has_nothing_against_what_is_written(root: Path, model
         ("a3-highgpu-8g", "tuned"),
     ],
 )
-def test_no_more_sequences_are_written_than_states_fit(root: Path, machine: str, profile: str) -> None:
+def test_no_more_sequences_are_written_than_states_fit(tmp_path: Path, machine: str, profile: str) -> None:
     asked = Asked(users=20, machine=machine, profile=profile, region=region_of(MACHINES[machine]))
     made = plan(question_of(asked))
-    root = fresh(root)
+    root = fresh(tmp_path)
     write_stack(root, "planned", made, place_of(made))
     settings = parse("planned", read(root, "planned").config)
     assert "sequences-above-states" not in {finding.id for finding in check(settings)}
@@ -131,9 +126,9 @@ def test_no_more_sequences_are_written_than_states_fit(root: Path, machine: str,
 @each_row("config", [LLAMA, HYBRID, {**LLAMA, "_name_or_path": "meta-llama/Llama-3.1-8B-Instruct"}])
 @each_row("folder", [".", "models"])
 def test_a_model_of_ones_own_is_written_with_its_config_and_placeholders(
-    root: Path, config: dict[str, Any], folder: str
+    tmp_path: Path, config: dict[str, Any], folder: str
 ) -> None:
-    project, path = fresh(root), root / folder / "our-model.json"
+    project, path = fresh(tmp_path), tmp_path / folder / "our-model.json"
     path.parent.mkdir(exist_ok=True)
     path.write_text(json.dumps(config))
     made = smallest(str(path), users=20)

@@ -1,16 +1,17 @@
-"""Small programs and one shaped like the real one, for the tests of the recorder and of what reads its recordings."""
+"""Small programs and a recording of the real one, for the tests of the recorder and of what reads its recordings."""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
-from fleet.preview.record.recorder import Recording, record
-from fleet.preview.record.recording import Mode, StackOutputs
+from fleet.preview.record.recorder import Recording, Secret, record
+from fleet.preview.record.recording import Mode, RecordedResource, StackOutputs
+from tests.support.stacks import recorded_stack
 
 FIXTURES = Path(__file__).parent / "fixtures"
-FLEET_LIKE = FIXTURES / "fleet_like"
 TOKEN = "hush-hush-token"
 
 
@@ -37,13 +38,18 @@ def run(
 
 
 @functools.cache
-def fleet_like(mode: Mode) -> Recording:
-    """The big fixture program, recorded once per mode."""
-    return record(
-        FLEET_LIKE,
-        project="vllm-fleet",
-        stack="spot",
-        config={"gcp:project": "my-project", "gcp:region": "europe-west4", "vllm-fleet:token": TOKEN},
-        secret_keys=["vllm-fleet:token"],
-        mode=mode,
+def whole_fleet(mode: Mode) -> Recording:
+    """Stack gateway, with a token in a Secret."""
+    recorded = recorded_stack("gateway", mode)
+    token = RecordedResource(
+        urn="urn:pulumi:gateway::vllm-fleet::kubernetes:core/v1:Secret::token",
+        type="kubernetes:core/v1:Secret",
+        name="token",
+        inputs={
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": {"name": "hf-token", "namespace": "vllm-gateway"},
+            "stringData": Secret({"token": TOKEN}),
+        },
     )
+    return replace(recorded, resources=(*recorded.resources, token), secrets=frozenset({TOKEN}))

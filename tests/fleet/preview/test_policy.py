@@ -14,18 +14,18 @@ from fleet.preview import children
 from fleet.preview.policy import PolicyRun, Violation, find_pack, start
 from fleet.preview.policy_config import PolicyError
 from fleet.preview.policy_messages import seconds
-from tests.fleet.preview.programs import FIXTURES, TOKEN, fleet_like
+from tests.fleet.preview.programs import FIXTURES, TOKEN, whole_fleet
 
 PACK = FIXTURES / "pack"
 
 
 def started(pack: Path = PACK, **options: object) -> PolicyRun:
-    return start(pack, project="vllm-fleet", stack="spot", **options)  # type: ignore[arg-type]
+    return start(pack, project="vllm-fleet", stack="gateway", **options)  # type: ignore[arg-type]
 
 
 def judged(**options: object) -> tuple[Violation, ...]:
     with started(**options) as run:
-        return run.judge(fleet_like("known"))
+        return run.judge(whole_fleet("known"))
 
 
 def by_policy(violations: tuple[Violation, ...]) -> dict[str, list[Violation]]:
@@ -56,44 +56,44 @@ def test_a_project_without_a_pack_has_none(tmp_path: Path) -> None:
 
 
 def test_rules_that_hold_say_nothing(verdicts: dict[str, list[Violation]]) -> None:
-    assert "protected-cluster" not in verdicts
+    assert "unprotected-cluster" not in verdicts
     assert "breaks" not in verdicts
 
 
 def test_a_rule_sees_the_options_of_a_resource_and_the_stack_without_one() -> None:
-    known = fleet_like("known")
-    bare = tuple(replace(one, protect=False) for one in known.resources)
-    without = tuple(one for one in known.resources if not one.urn.endswith("::platform-cluster"))
+    known = whole_fleet("known")
+    protected = tuple(replace(one, protect=True) for one in known.resources)
+    without = tuple(one for one in known.resources if not one.urn.endswith("::cluster-autopilot"))
     with started() as run:
-        (protected,) = by_policy(run.judge(replace(known, resources=bare)))["protected-cluster"]
+        (found,) = by_policy(run.judge(replace(known, resources=protected)))["unprotected-cluster"]
         (alone,) = by_policy(run.judge(replace(known, resources=without)))["one-cluster"]
-    assert protected.urn.endswith("::platform-cluster")
-    assert protected.level == "mandatory"
+    assert found.urn.endswith("::cluster-autopilot")
+    assert found.level == "mandatory"
     assert alone.message.endswith("0 clusters")
-    assert alone.urn.endswith("pulumi:pulumi:Stack::vllm-fleet-spot")
+    assert alone.urn.endswith("pulumi:pulumi:Stack::vllm-fleet-gateway")
 
 
 def test_a_rule_keeps_its_own_level_and_the_defaults_of_its_schema(verdicts: dict[str, list[Violation]]) -> None:
     (found,) = verdicts["few-replicas"]
     assert found.level == "advisory"
     assert found.message == "Keep it small.\nmore than 4 replicas"
-    assert found.urn.endswith("::serving-server")
+    assert found.urn.endswith("::server-deployment")
 
 
 def test_timeouts_arrive_in_seconds(verdicts: dict[str, list[Violation]]) -> None:
-    assert any("5400 s" in one.message for one in verdicts["leak"])
+    assert any("6480 s" in one.message for one in verdicts["leak"])
 
 
 def test_a_rule_that_repeats_a_secret_is_redacted(verdicts: dict[str, list[Violation]]) -> None:
     messages = [one.message for one in verdicts["leak"]]
-    assert "Say it.\nthe token is [secret] in stack serving" in messages
+    assert "Say it.\nthe token is [secret] in stack vllm-gateway" in messages
     assert TOKEN not in str(verdicts)
 
 
 def test_a_rule_about_the_stack_sees_outputs_and_names_a_resource(verdicts: dict[str, list[Violation]]) -> None:
     (found,) = verdicts["one-cluster"]
     assert found.message.endswith("the cluster's endpoint is known")
-    assert found.urn.endswith("::platform-cluster")
+    assert found.urn.endswith("::cluster-autopilot")
 
 
 def test_configuration_changes_levels_and_properties() -> None:
@@ -102,14 +102,14 @@ def test_configuration_changes_levels_and_properties() -> None:
             config={
                 "all": "advisory",
                 "leak": "disabled",
-                "few-replicas": {"most": 11, "enforcementLevel": "mandatory"},
+                "few-replicas": {"most": 7, "enforcementLevel": "mandatory"},
             }
         )
     )
     assert "leak" not in found
     assert {one.level for one in found["one-cluster"]} == {"advisory"}
     assert [(one.level, one.message) for one in found["few-replicas"]] == [
-        ("mandatory", "Keep it small.\nmore than 11 replicas")
+        ("mandatory", "Keep it small.\nmore than 7 replicas")
     ]
 
 
@@ -119,7 +119,7 @@ def test_a_rule_that_breaks_is_a_mandatory_violation(monkeypatch: pytest.MonkeyP
     (broken,) = found["a-rule-failed"]
     assert broken.level == "mandatory"
     assert broken.message.endswith("this rule is wrong")
-    assert broken.urn.endswith("::serving-service")
+    assert broken.urn.endswith("::gateway-pool")
     assert "few-replicas" in found
 
 
@@ -138,7 +138,7 @@ def test_a_pack_that_dies_while_asked_is_an_error(monkeypatch: pytest.MonkeyPatc
 def test_the_pack_is_stopped_when_asking_fails() -> None:
     run = started(config={"few": "mandatory"})
     with pytest.raises(PolicyError, match=r"policy/config/\S+\.json: no policy is named few"):
-        run.judge(fleet_like("known"))
+        run.judge(whole_fleet("known"))
     assert run._process.poll() is not None
 
 
@@ -192,7 +192,7 @@ def test_what_is_no_duration_is_refused(text: str) -> None:
 @pytest.mark.slow
 def test_a_stack_of_thousands_is_judged() -> None:
     """With every question asked at once, gRPC's server cancels some."""
-    recording = fleet_like("known")
+    recording = whole_fleet("known")
     one = next(resource for resource in recording.resources if resource.type == "kubernetes:apps/v1:Deployment")
     many = tuple(replace(one, urn=f"{one.urn}-{number}", name=f"{one.name}-{number}") for number in range(3_000))
     with started() as run:

@@ -11,7 +11,7 @@ from fleet.preview.policy import Violation, start
 from fleet.preview.policy_config import Declared, PolicyState, merge
 from fleet.preview.report.model import Policies
 from fleet.preview.report.policies import format_gaps, remarks_of
-from tests.fleet.preview.programs import fleet_like
+from tests.fleet.preview.programs import whole_fleet
 from tests.fleet.preview.sample_changes import SWITCHED_OFF, state
 from tests.support.rows import each_row
 
@@ -116,8 +116,8 @@ def test_a_base_pack_finds_its_own_modules_before_those_of_the_environment(
     monkeypatch.setenv("PYTHONPATH", str(tmp_path / "head"))
 
     def judged(modules: Path | None = None) -> str:
-        with start(pack, project="vllm-fleet", stack="spot", modules=modules) as run:
-            (violation,) = run.judge(fleet_like("known"))
+        with start(pack, project="vllm-fleet", stack="gateway", modules=modules) as run:
+            (violation,) = run.judge(whole_fleet("known"))
         return violation.message.rpartition("\n")[2]
 
     assert judged() == "head"

@@ -6,32 +6,10 @@ import yaml
 from fleet.preview.yaml_text import to_yaml
 from tests.support.rows import each_row
 
+NOT_TEXT = "8 1e3 0.9 yes No on null ~ 0x1f 012 1_000 12:30 2026-01-01 .5 -1 true 2e1 +1 .inf"
 
-@each_row(
-    "text",
-    [
-        "8",
-        "1e3",
-        "0.9",
-        "yes",
-        "No",
-        "on",
-        "null",
-        "~",
-        "",
-        "0x1f",
-        "012",
-        "1_000",
-        "12:30",
-        "2026-01-01",
-        ".5",
-        "-1",
-        "true",
-        "2e1",
-        "+1",
-        ".inf",
-    ],
-)
+
+@each_row("text", ["", *NOT_TEXT.split()])
 def test_text_that_looks_like_something_else_is_quoted(text: str) -> None:
     assert to_yaml({"a": text}) == f'a: "{text}"\n'
 

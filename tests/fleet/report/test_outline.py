@@ -107,10 +107,6 @@ def test_brief_findings_take_one_line_each_and_are_counted_where_they_are_told_i
     assert outline.findings == found
 
 
-def test_the_title_of_a_comment_carries_the_verdict() -> None:
-    assert markdown_text(SAMPLE).splitlines()[0].startswith("### vllm-fleet / spot: blocked by")
-
-
 def test_the_document_has_the_reports_keys_and_every_finding() -> None:
     document = json.loads(json_text(SAMPLE))
     assert list(document) == ["version", "stack", "findings"]

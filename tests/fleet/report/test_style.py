@@ -49,13 +49,6 @@ def test_words_stand_out_from_what_is_behind_them(theme: dict[str, str]) -> None
     assert {pair: ratio for pair, ratio in weak.items() if ratio < 4.5} == {}
 
 
-def test_a_phone_gets_the_narrow_drawings_and_paper_the_wide_ones() -> None:
-    phone = STYLE[STYLE.index("@media screen and (max-width: 40rem") : STYLE.index("@media print")]
-    assert "svg.wide { display: none; }" in phone
-    assert "svg.narrow { display: block; }" in phone
-    assert "svg.narrow { display: none; }" in STYLE[: STYLE.index("@media screen and (max-width")]
-
-
 def _contrast(one: str, other: str) -> float:
     lights = sorted((_luminance(one), _luminance(other)))
     return (lights[1] + 0.05) / (lights[0] + 0.05)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
-import pytest
+from collections.abc import Callable
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -19,73 +20,53 @@ from fleet.report.words import (
 from tests.support.rows import each_row
 
 
-@pytest.mark.parametrize(
-    ("value", "words"),
+@each_row(
+    ("format_", "words"),
     [
-        (0, "0"),
-        (0.1234, "0.123"),
-        (62.58, "62.6"),
-        (999.4, "999"),
-        (999.6, "1,000"),
-        (1e6, "1,000,000"),
-        (19_440_000, "19.4M"),
+        (
+            format_number,
+            {
+                0: "0",
+                0.1234: "0.123",
+                62.58: "62.6",
+                999.4: "999",
+                999.6: "1,000",
+                1e6: "1,000,000",
+                19_440_000: "19.4M",
+            },
+        ),
+        (format_usd, {0: "$0.00", 0.0012: "$0.0012", 0.117: "$0.12", 424.03: "$424.03", 309_543.2: "$309,543.20"}),
+        (
+            format_duration,
+            {
+                32: "32 s",
+                99.6: "1.7 min",
+                300: "5 min",
+                330: "5.5 min",
+                2_040: "34 min",
+                28_800: "8 h",
+                9_000: "2.5 h",
+                360_000: "4.2 days",
+            },
+        ),
+        (format_elapsed, {0.41: "0.4 s", 9.96: "10 s", 41.2: "41 s", 59.7: "1 min 00 s", 372: "6 min 12 s"}),
+        # Latencies change to seconds at one.
+        (
+            format_milliseconds,
+            {45.47: "45.5 ms", 999.4: "999 ms", 999.6: "1 s", 6_491: "6.49 s", 1_234_567: "1,235 s"},
+        ),
+        (format_short, {0: "0", 750: "750", 200_000: "200K", 1_500_000: "1.5M", 2e9: "2G"}),
     ],
 )
-def test_numbers_have_the_digits_they_deserve(value: float, words: str) -> None:
-    assert format_number(value) == words
-
-
-@pytest.mark.parametrize(
-    ("value", "words"),
-    [(0, "$0.00"), (0.0012, "$0.0012"), (0.117, "$0.12"), (424.03, "$424.03"), (309_543.2, "$309,543.20")],
-)
-def test_dollars_never_round_to_nothing(value: float, words: str) -> None:
-    assert format_usd(value) == words
+def test_numbers_have_the_digits_and_the_unit_that_suit_them(
+    format_: Callable[[float], str], words: dict[float, str]
+) -> None:
+    assert {value: format_(value) for value in words} == words
 
 
 @given(st.floats(1e-9, 1e9))
 def test_an_amount_above_nothing_never_reads_as_nothing(value: float) -> None:
     assert any(digit in "123456789" for digit in format_usd(value))
-
-
-@each_row(
-    ("seconds", "words"),
-    [
-        (32, "32 s"),
-        (99.6, "1.7 min"),
-        (300, "5 min"),
-        (330, "5.5 min"),
-        (2_040, "34 min"),
-        (28_800, "8 h"),
-        (9_000, "2.5 h"),
-        (360_000, "4.2 days"),
-    ],
-)
-def test_durations_read_in_the_unit_that_suits_them(seconds: float, words: str) -> None:
-    assert format_duration(seconds) == words
-
-
-@pytest.mark.parametrize(
-    ("seconds", "words"),
-    [(0.41, "0.4 s"), (9.96, "10 s"), (41.2, "41 s"), (59.7, "1 min 00 s"), (372, "6 min 12 s")],
-)
-def test_wall_time_is_told_to_the_second(seconds: float, words: str) -> None:
-    assert format_elapsed(seconds) == words
-
-
-@pytest.mark.parametrize(
-    ("value", "words"),
-    [(45.47, "45.5 ms"), (999.4, "999 ms"), (999.6, "1 s"), (6_491, "6.49 s"), (1_234_567, "1,235 s")],
-)
-def test_latencies_change_to_seconds_at_one(value: float, words: str) -> None:
-    assert format_milliseconds(value) == words
-
-
-@pytest.mark.parametrize(
-    ("value", "words"), [(0, "0"), (750, "750"), (200_000, "200K"), (1_500_000, "1.5M"), (2e9, "2G")]
-)
-def test_axes_are_labelled_shortly(value: float, words: str) -> None:
-    assert format_short(value) == words
 
 
 def test_shares_and_changes_have_their_unit_and_sign() -> None:

@@ -1,8 +1,8 @@
 """What stands for kubectl: answers from files, and forwards ports for real. Standard library; started as a program of its own.
 
-The folder FAKE_CLUSTER holds `KIND.json` (a list), `KIND-NAME.json` (an object), `logs-POD.txt`, `forwards.json` (pod -> host:port)
+The folder FAKE_CLUSTER holds `KIND.json` (a list), `KIND-NAME.json` (an object), `forwards.json` (pod -> host:port)
 and may hold `KIND SELECTOR.json` (a list by labels) and `trouble-KIND.txt` (what goes to stderr instead). Its calls are written to
-`calls.txt`, what is applied to `applied.json`.
+`calls.txt`.
 """
 
 from __future__ import annotations
@@ -26,14 +26,6 @@ def main() -> int:
         time.sleep(600)
     if verb == "port-forward":
         return forward(folder, rest[0].removeprefix("pod/"))
-    if verb == "logs":
-        sys.stdout.write(
-            (folder / f"logs-{rest[0]}.txt").read_text() if (folder / f"logs-{rest[0]}.txt").exists() else ""
-        )
-        return 0
-    if verb == "apply":
-        (folder / "applied.json").write_text(sys.stdin.read())
-        return 0
     kind = rest[0].partition(".")[0]
     trouble = folder / f"trouble-{kind}.txt"
     if trouble.exists():

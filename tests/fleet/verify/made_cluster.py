@@ -9,8 +9,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from facts.names import epp_name
-from fleet.verify import declared
 from settings.sections.gateway import GATEWAY_NAME
 from settings.stack import Settings
 from tests.fleet.verify import kubectl_stand_in
@@ -18,7 +19,6 @@ from tests.support.as_sent import as_sent
 from tests.workloads.args import server_args
 from workloads.gateway.gateway import pool_reference, route_spec
 from workloads.server import pod as server_pod
-from workloads.server import vllm_args
 
 
 class MadeCluster:
@@ -30,22 +30,11 @@ class MadeCluster:
         self.nodes = [node_of(settings, number) for number in range(len(urls))]
         self.objects: dict[str, Any] = {}
         if settings.gateway.enabled:
-            self.objects = {
-                f"gateways-{GATEWAY_NAME}": programmed_gateway(),
-                f"httproutes-{settings.gateway.pool}": accepted_route(settings),
-            }
-            for pool in settings.shares:
-                self.objects |= {
-                    f"inferencepools-{pool}": {
-                        "status": {"parents": [{"conditions": _true("Accepted", "ResolvedRefs")}]}
-                    },
-                    f"deployments-{epp_name(pool)}": {"status": {"readyReplicas": 1}},
-                    f"healthcheckpolicies-{pool}": {"status": {"conditions": _true("Attached")}},
-                    f"gcpbackendpolicies-{pool}": {"status": {"conditions": _true("Attached")}},
-                }
+            for name, manifest in gateway_objects(settings).items():
+                kind, _, own = name.partition(" ")
+                self.objects[f"{_plural(kind)}-{own}"] = manifest
         names = [pod["metadata"]["name"] for pod in self.pods]
         self.forwards = {name: url.removeprefix("http://") for name, url in zip(names, urls, strict=True)}
-        self.logs: dict[str, str] = {}
         folder.mkdir(parents=True, exist_ok=True)
         program = folder / "bin" / "kubectl"
         program.parent.mkdir()
@@ -63,8 +52,12 @@ class MadeCluster:
         }
         for name, content in files.items():
             (self.folder / f"{name}.json").write_text(json.dumps(content))
-        for pod, text in self.logs.items():
-            (self.folder / f"logs-{pod}.txt").write_text(text)
+
+    def reached(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Let this process's kubectl find it, as it is now."""
+        self.write()
+        monkeypatch.setenv("PATH", self.path)
+        monkeypatch.setenv("FAKE_CLUSTER", str(self.folder))
 
     @property
     def path(self) -> str:
@@ -79,10 +72,8 @@ class MadeCluster:
 
 def pod_of(settings: Settings, number: int) -> dict[str, Any]:
     """A ready server pod."""
-    engine, image, args = settings.serving.engine, settings.serving.image, server_args(settings)
-    arguments = vllm_args.args(engine, model_path="/models/weights", served_model_name=declared.model_name(settings))
-    if settings.server.shape is not None:
-        arguments = server_pod.arguments(args, server_pod.parts(args))
+    image, args = settings.serving.image, server_args(settings)
+    arguments = server_pod.arguments(args, server_pod.parts(args))
     return {
         "metadata": {"name": f"{settings.server.name}-{number:05d}"},
         "spec": {
@@ -132,6 +123,26 @@ def programmed_gateway() -> dict[str, Any]:
             ],
         }
     }
+
+
+def _plural(kind: str) -> str:
+    return f"{kind.lower()}s".replace("policys", "policies")
+
+
+def gateway_objects(settings: Settings) -> dict[str, dict[str, Any]]:
+    """What a gateway that works consists of, by kind and name."""
+    found = {
+        f"Gateway {GATEWAY_NAME}": programmed_gateway(),
+        f"HTTPRoute {settings.gateway.pool}": accepted_route(settings),
+    }
+    for pool in settings.shares:
+        found |= {
+            f"InferencePool {pool}": {"status": {"parents": [{"conditions": _true("Accepted", "ResolvedRefs")}]}},
+            f"Deployment {epp_name(pool)}": {"status": {"readyReplicas": 1}},
+            f"HealthCheckPolicy {pool}": {"status": {"conditions": _true("Attached")}},
+            f"GCPBackendPolicy {pool}": {"status": {"conditions": _true("Attached")}},
+        }
+    return found
 
 
 def accepted_route(settings: Settings) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache
@@ -15,11 +15,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from facts.finding import Finding
+from fleet.clients.metrics_text import MetricsText
+from fleet.clients.metrics_text import parse as metrics
 from fleet.plan.from_settings import deployment_of
 from fleet.plan.model.gpu_memory import budget
 from fleet.report.as_text import print_text
 from fleet.report.terminal import Paper
 from fleet.verify import declared
+from fleet.verify.facts import Facts, Reply, Twice
 from fleet.verify.findings import Check, Report
 from fleet.verify.report import outline
 from fleet.verify.verification import Asking, verify
@@ -36,17 +39,21 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[3]
 KEY = "sk-of-the-tests"
+ANSWERED = Reply(status=200)
 DIGEST = "sha256:228113d30448941e7a845f57ef0b3d3ea74ffda81be72ded4f8d6dfab0124fe6"
 
 
 def settings_of(stack: str, **server: Any) -> Settings:
     """A stack of the repository, with settings of its `server` section laid over it."""
-    config = dict(read(ROOT, stack).config)
-    if server:
-        given = json.loads(config["vllm-fleet:server"])
-        engine = {**given.get("engine", {}), **server.pop("engine", {})}
-        config["vllm-fleet:server"] = json.dumps({**given, **server, **({"engine": engine} if engine else {})})
-    return parse(stack, config)
+    given = json.loads(read(ROOT, stack).config["vllm-fleet:server"])
+    engine = {**given.get("engine", {}), **server.pop("engine", {})}
+    return with_sections(stack, server={**given, **server, **({"engine": engine} if engine else {})})
+
+
+def with_sections(stack: str, **sections: Any) -> Settings:
+    """A stack of the repository with whole sections of others."""
+    texts = {name: given if isinstance(given, str) else json.dumps(given) for name, given in sections.items()}
+    return parse(stack, dict(read(ROOT, stack).config) | {f"vllm-fleet:{name}": text for name, text in texts.items()})
 
 
 def with_adapters() -> Settings:
@@ -54,8 +61,7 @@ def with_adapters() -> Settings:
     adapters = [
         {"name": name, "id": f"my-team/{name}-lora", "revision": "0" * 40, "rank": 16} for name in ("support", "sales")
     ]
-    model = {"id": "Qwen/Qwen3.5-27B-FP8", "adapters": adapters}
-    return parse("dev", dict(read(ROOT, "dev").config) | {"vllm-fleet:model": json.dumps(model)})
+    return with_sections("dev", model={"id": "Qwen/Qwen3.5-27B-FP8", "adapters": adapters})
 
 
 def node_of(settings: Settings, *, labels: dict[str, str] | None = None, **changes: Any) -> Node:
@@ -141,6 +147,19 @@ def printed(report: Report) -> str:
     fixed = replace(report, endpoint=report.endpoint and "http://10.0.0.9:8000", seconds=4.0, checks=checks)
     print_text(Paper(stream=page, width=100, styled=False), outline(fixed))
     return re.sub(r"of [\d,]+(?=\s+drafts)", "of 2,000", page.getvalue())
+
+
+def asked_twice(first: Reply = ANSWERED, second: Reply = ANSWERED, hits: Mapping[str, int] | None = None) -> Facts:
+    """A long prompt sent twice, and by how much it raised each engine's counter of hits."""
+
+    def counters(values: Mapping[str, int]) -> MetricsText:
+        series = (f'vllm:prefix_cache_hits_total{{engine="{engine}"}} {value}' for engine, value in values.items())
+        return metrics("\n".join(series))
+
+    found = hits or {}
+    before, after = counters(dict.fromkeys(found, 0)), counters(found)
+    twice = Twice(where="pod-1", prompt_tokens=4_753, first=first, second=second, before=before, after=after)
+    return Facts(endpoint="", door=None, twice=twice)
 
 
 def check_of(report: Report, id_: str) -> Check:

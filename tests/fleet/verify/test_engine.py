@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
-from fleet.clients.metrics_text import MetricsText, parse
+from fleet.clients.metrics_text import parse
 from fleet.verify import checks_engine, checks_traffic, declared, questions
-from fleet.verify.facts import Facts, Reply, Server, Twice
+from fleet.verify.facts import Facts, Reply, Server
 from fleet.verify.verification import Asking, verify
 from settings.stack import Settings
 from tests.fleet.verify.stacks import (
-    ROOT,
+    asked_twice,
     check_of,
     differing,
     in_state,
@@ -22,6 +20,7 @@ from tests.fleet.verify.stacks import (
     said_in,
     settings_of,
     state_of,
+    with_sections,
 )
 from tests.support.rows import each_row
 from tests.support.simulators.model_server.engine_server import EngineServer
@@ -39,14 +38,6 @@ def _facts(text: str) -> Facts:
 
 
 # The resolved configuration
-
-
-def test_a_hybrid_model_without_its_cache_mode_is_named() -> None:
-    settings = settings_of("dev", profile="serve-code")
-    check = check_of(look(settings, labels={"mamba_cache_mode": "none"}), "configuration")
-    assert [(name_of(one), one.allowed, one.found) for one in differing(check)] == [
-        ("mamba_cache_mode", "align", "none")
-    ]
 
 
 @pytest.mark.parametrize(
@@ -114,13 +105,6 @@ def test_profiles_without_prefix_caching_expect_no_cache_mode() -> None:
 # Ranks
 
 
-def test_requests_of_the_burst_that_fail_are_counted(dev: Settings) -> None:
-    check = check_of(look(dev, Faults(unavailable_share=0.25)), "ranks")
-    assert state_of(check) == "error"
-    assert differing(check)[0].allowed == "32 requests answered"
-    assert "24 answered; HTTP 503" in differing(check)[0].found
-
-
 def test_behind_a_service_of_several_replicas_no_counter_is_trusted() -> None:
     spot = settings_of("spot")
     door = Server(name="endpoint", health=Reply(status=200))
@@ -130,24 +114,6 @@ def test_behind_a_service_of_several_replicas_no_counter_is_trusted() -> None:
 
 
 # Drafts
-
-
-def test_drafts_that_are_never_accepted_are_a_failure(dev: Settings) -> None:
-    check = check_of(look(dev, Faults(drafts_rejected=True)), "speculation")
-    assert state_of(check) == "error"
-    assert name_of(differing(check)[0]) == "acceptance"
-    assert differing(check)[0].found.startswith("0 % of")
-
-
-def test_no_speculation_where_it_is_declared_is_a_failure(dev: Settings) -> None:
-    check = check_of(look(dev, speculative_tokens=0), "speculation")
-    assert (state_of(check), name_of(differing(check)[0])) == ("error", "speculation")
-
-
-def test_speculation_that_nobody_declared_is_found() -> None:
-    without = settings_of("dev", engine={"speculative": None})
-    assert state_of(check_of(look(without), "speculation")) == "passed"
-    assert state_of(check_of(look(without, speculative_tokens=1), "speculation")) == "error"
 
 
 def test_two_draft_tokens_are_held_against_both_positions() -> None:
@@ -170,34 +136,13 @@ def test_prompts_are_of_tokens_that_every_model_has_and_none_is_like_another() -
 # Prefixes
 
 
-def test_a_repeated_prompt_comes_from_the_cache(code: Settings) -> None:
-    check = check_of(look(code), "prefix-caching")
-    assert state_of(check) == "passed"
-    assert said_in(check).startswith("3,136 of 3,137 tokens")
-
-
-@pytest.mark.parametrize("version", ["0.18.1", "0.33.0"])
-def test_a_cache_that_never_hits_is_a_failure(version: str) -> None:
-    settings = settings_of("dev", profile="serve-code", engine={"version": version})
-    node = node_of(settings)
-    check = check_of(look(settings, cache=replace(node.cache, prefix_caching=False)), "prefix-caching")
-    assert state_of(check) == "error"
-    assert differing(check)[0].allowed == "1,568 or more"
-
-
 @pytest.mark.parametrize(("context", "prompt"), [(8_192, 1_025), (512, None)], ids=["room", "no room"])
 def test_another_models_prompt_is_long_enough_for_the_largest_block(context: int, prompt: int | None) -> None:
     """DeepSeek's attention has blocks of 128 tokens on a B200, and the server tells 16."""
-    import json
-
-    from settings.load import parse
-    from settings.stack_file import read
-
-    config = dict(read(ROOT, "dev").config)
-    config["vllm-fleet:model"] = json.dumps({"id": "deepseek-ai/DeepSeek-V3.1", "revision": "0" * 40})
     engine = {"enablePrefixCaching": True, "mambaCacheMode": None, "maxModelLen": context, "speculative": None}
-    config["vllm-fleet:server"] = json.dumps({**json.loads(config["vllm-fleet:server"]), "engine": engine})
-    settings = parse("dev", config)
+    model = {"id": "deepseek-ai/DeepSeek-V3.1", "revision": "0" * 40}
+    server = {"profile": "record", "replicas": 1, "engine": engine}
+    settings = with_sections("dev", model=model, server=server)
     assert declared.prompt_to_hit(settings) == prompt
 
 
@@ -207,16 +152,8 @@ def test_a_context_in_which_no_prompt_can_hit_is_not_checked(dev: Settings) -> N
 
 
 def test_a_long_prompt_that_is_refused_is_a_failure(code: Settings) -> None:
-    twice = Twice(
-        where="pod-1", prompt_tokens=4_753, first=Reply(status=400), second=Reply(), before=parse(""), after=parse("")
-    )
-    check = checks_traffic.prefix_caching(Facts(endpoint="", door=None, twice=twice), code)
+    check = checks_traffic.prefix_caching(asked_twice(Reply(status=400), Reply()), code)
     assert (state_of(check), differing(check)[0].found) == ("error", "HTTP 400")
-
-
-def _cache_counters(hits: dict[str, int]) -> MetricsText:
-    lines = [f'vllm:prefix_cache_hits_total{{engine="{engine}"}} {value}' for engine, value in hits.items()]
-    return parse("\n".join(lines))
 
 
 @each_row(
@@ -230,13 +167,4 @@ def _cache_counters(hits: dict[str, int]) -> MetricsText:
     ],
 )
 def test_hits_of_any_engine_show_a_cache_that_works(code: Settings, hits: dict[str, int], state: str) -> None:
-    nothing = dict.fromkeys(hits, 0)
-    twice = Twice(
-        where="pod-1",
-        prompt_tokens=4_753,
-        first=Reply(status=200),
-        second=Reply(status=200),
-        before=_cache_counters(nothing),
-        after=_cache_counters(hits),
-    )
-    assert state_of(checks_traffic.prefix_caching(Facts(endpoint="", door=None, twice=twice), code)) == state
+    assert state_of(checks_traffic.prefix_caching(asked_twice(hits=hits), code)) == state

@@ -5,9 +5,6 @@ from __future__ import annotations
 import json
 import re
 
-import typer.main
-
-from fleet.cli.verify import verify as command
 from fleet.report.as_json import json_text
 from fleet.verify import ask, judgement, questions
 from fleet.verify.cluster import _node, _pod
@@ -53,14 +50,6 @@ def test_every_key_of_the_document_is_described() -> None:
     rows = GUIDE[GUIDE.index("| key | contents |") :].partition("\n\n")[0]
     described = set(re.findall(r"`(\w+)`", rows))
     assert {*document, *(key for finding in document["findings"] for key in finding)} <= described
-
-
-def test_every_option_is_in_the_guide() -> None:
-    app = typer.Typer()
-    app.command()(command)
-    options = {word for one in typer.main.get_command(app).params for word in one.opts if word.startswith("--")}
-    named = set(re.findall(r"--[a-z]+(?:-[a-z]+)*", GUIDE))
-    assert options - {"--install-completion", "--show-completion", "--root"} <= named
 
 
 def test_the_figures_of_the_guide_are_those_of_the_code() -> None:

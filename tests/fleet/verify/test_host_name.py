@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import ssl
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -22,6 +18,7 @@ from fleet.verify.host_name import CALLED, LEAST_DAYS, host_name, is_asked, look
 from settings.stack import Settings
 from tests.support.rows import each_row
 from tests.support.settings import make_settings
+from tests.support.simulators.local_server import Answer, Request, served
 
 HOST = "localhost"
 """Of the servers here. Settings accept full names only, so the checks of a report have another."""
@@ -56,38 +53,14 @@ def certificate(folder: Path, key: ec.EllipticCurvePrivateKey, *, host: str = HO
     return file
 
 
-@contextmanager
-def served(handler: type[BaseHTTPRequestHandler], tls: Path | None = None) -> Iterator[int]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    if tls is not None:
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(tls)
-        server.socket = context.wrap_socket(server.socket, server_side=True)
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-    thread.start()
-    try:
-        yield server.server_address[1]
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
-
-
-class Redirects(BaseHTTPRequestHandler):
-    def do_GET(self) -> None:
-        self.send_response(301)
-        self.send_header("Location", f"https://{HOST}/")
-        self.end_headers()
-
-    def do_POST(self) -> None:
-        self.send_error(404)
-
-    def log_message(self, *_: object) -> None:
-        """Says nothing."""
+def redirects(request: Request) -> Answer:
+    return Answer(301, b"", {"Location": f"https://{HOST}/"}) if request.method == "GET" else Answer(404, b"")
 
 
 def seen(tls: Path, trusted: Path) -> HostName:
-    with served(Redirects, tls) as secure, served(Redirects) as plain:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(tls)
+    with served(redirects, tls=context) as secure, served(redirects) as plain:
         return look(HOST, 5, ports=(secure, plain), context=ssl.create_default_context(cafile=str(trusted)))
 
 
@@ -109,7 +82,7 @@ def test_a_certificate_that_clients_refuse_is_refused_here(
 
 
 def test_ports_without_a_listener_are_troubles_and_no_crash() -> None:
-    with served(Redirects) as plain:
+    with served(redirects) as plain:
         port = plain
     found = look(HOST, 5, ports=(port, port))
     assert found.tls_trouble

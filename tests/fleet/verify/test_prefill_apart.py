@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from typing import Any
 
@@ -12,10 +11,8 @@ from fleet.clients.metrics_text import parse as scrape
 from fleet.verify.checks_service import api_key
 from fleet.verify.checks_traffic import transfers
 from fleet.verify.facts import Burst, Facts, Reply, Server
-from settings.load import parse
 from settings.stack import Settings
-from settings.stack_file import read
-from tests.fleet.verify.stacks import ROOT, differing, name_of, state_of
+from tests.fleet.verify.stacks import differing, name_of, state_of, with_sections
 from tests.support.rows import each_row
 
 IMAGE = f"europe-west4-docker.pkg.dev/project/images/vllm-router:0.1.17@sha256:{'0' * 64}"
@@ -34,14 +31,7 @@ PAIR: dict[str, Any] = {
 @pytest.fixture(scope="module")
 def pair() -> Settings:
     """Stack dev with a pod of one prefill and one decode engine."""
-    return parse(
-        "dev",
-        dict(read(ROOT, "dev").config)
-        | {
-            f"vllm-fleet:{name}": json.dumps(value) if isinstance(value, dict) else value
-            for name, value in PAIR.items()
-        },
-    )
+    return with_sections("dev", **PAIR)
 
 
 def page(requests: int, computed: int, gb: float = 0.0, seconds: float = 0.0, failed: int = 0) -> str:
@@ -87,15 +77,7 @@ def test_only_stacks_with_the_shape_are_asked(pair: Settings, dev: Settings) -> 
 
 
 def test_pods_behind_their_own_router_are_asked_for_no_key() -> None:
-    guarded = parse(
-        "dev",
-        dict(read(ROOT, "dev").config)
-        | {
-            "vllm-fleet:machine": "a3-highgpu-2g",
-            "vllm-fleet:server": json.dumps({**PAIR["server"], "apiKeySecret": "vllm-api-key"}),
-            "vllm-fleet:endpoint": json.dumps({"kind": "leastRequest"}),
-        },
-    )
+    guarded = with_sections("dev", **PAIR | {"server": {**PAIR["server"], "apiKeySecret": "vllm-api-key"}})
     open_pod = Server(name="pod-a", health=Reply(status=200), models_without_key=Reply(status=200))
     assert state_of(api_key(Facts(endpoint="", door=None, pods=(open_pod,)), guarded)) == "unknown"
     door = replace(open_pod, name="endpoint")

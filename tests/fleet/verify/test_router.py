@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import shutil
 import socket
@@ -28,13 +27,10 @@ from fleet.verify.facts import Cluster, Facts, Reply, Routed, Target
 from fleet.verify.findings import Report
 from fleet.verify.questions import REQUESTS_PER_RANK
 from fleet.verify.verification import Asking, verify
-from settings.load import parse
 from settings.stack import Settings
-from settings.stack_file import read
 from tests.fleet.verify.made_cluster import MadeCluster
 from tests.fleet.verify.stacks import (
     KEY,
-    ROOT,
     check_of,
     differing,
     node_of,
@@ -42,6 +38,7 @@ from tests.fleet.verify.stacks import (
     served,
     state_of,
     where_of,
+    with_sections,
 )
 from tests.support.haproxy_on_loopback import on_loopback
 from tests.support.rows import each_row
@@ -55,10 +52,8 @@ ROUTER = "router-00000"
 @pytest.fixture(scope="module")
 def stack() -> Settings:
     """Stack dev with two guarded servers and routers."""
-    dev = dict(read(ROOT, "dev").config)
-    server = {**json.loads(dev["vllm-fleet:server"]), "replicas": SERVERS, "apiKeySecret": "vllm-api-key"}
-    endpoint = {"kind": "leastRequest"}
-    return parse("dev", dev | {"vllm-fleet:server": json.dumps(server), "vllm-fleet:endpoint": json.dumps(endpoint)})
+    server = {"profile": "record", "replicas": SERVERS, "apiKeySecret": "vllm-api-key"}
+    return with_sections("dev", server=server, endpoint={"kind": "leastRequest"})
 
 
 def router_pod(number: int) -> dict[str, Any]:
@@ -106,9 +101,7 @@ def look(stack: Settings, folder: Path, monkeypatch: pytest.MonkeyPatch, text: s
         made = MadeCluster(folder / "cluster", stack, urls)
         made.objects[f"pods app={ROUTER_APP}"] = {"items": [router_pod(number) for number in range(2)]}
         made.forwards[ROUTER] = closing.enter_context(routed(folder, urls, text, instead))
-        made.write()
-        monkeypatch.setenv("PATH", made.path)
-        monkeypatch.setenv("FAKE_CLUSTER", str(made.folder))
+        made.reached(monkeypatch)
         (folder / "kubeconfig").write_text("")
         return verify(stack, "vllm-fleet", Asking(kubeconfig=folder / "kubeconfig", api_key=KEY))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +20,8 @@ from tests.fleet.verify.stacks import (
     Guarded,
     check_of,
     differing,
+    good,
+    in_state,
     look,
     name_of,
     node_of,
@@ -29,7 +31,9 @@ from tests.fleet.verify.stacks import (
     state_of,
     with_adapters,
 )
-from tests.fleet.verify.stacks import good as good_of
+from tests.support.rows import each_row
+from tests.support.simulators.local_server import Answer, Request
+from tests.support.simulators.local_server import served as served_by
 from tests.support.simulators.model_server.in_thread import serving
 from tests.support.simulators.model_server.node import Faults
 
@@ -37,41 +41,20 @@ if TYPE_CHECKING:
     from aiohttp import web
 
 
-@pytest.fixture(scope="module")
-def good() -> Report:
-    return good_of("dev")
+@each_row("stack", ["dev", "cud"])
+def test_a_server_that_is_what_the_stack_declares_passes(stack: str) -> None:
+    report = good(stack)
+    assert report.outcome == "passed"
+    asked = {"reachable", "model", "version", "completion", "reasoning", "configuration", "ranks", "speculation"}
+    assert asked <= set(in_state(report, "passed"))
 
 
-@pytest.fixture(scope="module")
-def good_chat() -> Report:
-    return good_of("cud")
-
-
-@pytest.mark.parametrize(
-    "id_",
-    [
-        "reachable",
-        "model",
-        "version",
-        "completion",
-        "reasoning",
-        "configuration",
-        "ranks",
-        "speculation",
-    ],
-)
-def test_a_server_that_is_what_the_stack_declares_passes(good: Report, good_chat: Report, id_: str) -> None:
-    for report in (good, good_chat):
-        assert state_of(check_of(report, id_)) == "passed", check_of(report, id_)
-        assert report.outcome == "passed"
-
-
-def test_what_needs_the_cluster_is_not_checked_through_the_endpoint_alone_and_says_so(good: Report) -> None:
+def test_what_needs_the_cluster_is_not_checked_through_the_endpoint_alone_and_says_so() -> None:
     for id_ in ("replicas", "flags", "capacity"):
-        check = check_of(good, id_)
+        check = check_of(good("dev"), id_)
         assert state_of(check) == "unknown"
         assert "--outputs or --kubeconfig" in said_in(check)
-    assert "gateway" not in {check[0].id for check in good.checks}
+    assert "gateway" not in {check[0].id for check in good("dev").checks}
 
 
 def test_a_server_that_loads_is_not_ready_and_nothing_else_is_judged(dev: Settings) -> None:
@@ -83,10 +66,50 @@ def test_a_server_that_loads_is_not_ready_and_nothing_else_is_judged(dev: Settin
     assert {state_of(one) for one in report.checks if one[0].id != "reachable"} == {"unknown"}
 
 
-def test_another_model_is_named(dev: Settings) -> None:
-    check = check_of(look(dev, model="Qwen/Qwen3.5-9B"), "model")
-    assert state_of(check) == "error"
-    assert (differing(check)[0].allowed, differing(check)[0].found) == ("Qwen/Qwen3.5-27B-FP8", "Qwen/Qwen3.5-9B")
+DECLARED = {
+    "dev": settings_of("dev"),
+    "cud": settings_of("cud"),
+    "code": settings_of("dev", profile="serve-code"),
+    "no drafts": settings_of("dev", engine={"speculative": None}),
+}
+NO_HITS = {"cache": replace(node_of(DECLARED["code"]).cache, prefix_caching=False)}
+HITS = "cached tokens of the second prompt: 1,568 or more, found 0 of 3,137"
+
+
+@each_row(
+    ("stack", "server", "id_", "differs"),
+    [
+        ("dev", {"model": "Qwen/other"}, "model", "models: Qwen/Qwen3.5-27B-FP8, found Qwen/other"),
+        ("dev", {"max_model_len": 131_072}, "model", "max_model_len: 2560, found 131072"),
+        ("cud", {"version": "0.18.1"}, "version", "found 0.18.1"),
+        ("cud", {"faults": Faults(reasoning_unsplit=True)}, "reasoning", "found </think> in `content`"),
+        # Without a parser the thought stays in the text; one that nobody declared is a difference.
+        ("dev", {"faults": Faults(reasoning_unsplit=True), "reasons": True}, "reasoning", ""),
+        ("dev", {"reasons": True}, "reasoning", "found text in `reasoning`"),
+        ("dev", {"faults": Faults(cut_share=1.0)}, "completion", "chat: "),
+        ("dev", {"faults": Faults(unavailable_share=1.0)}, "completion", "found HTTP 503: "),
+        (
+            "dev",
+            {"faults": Faults(unavailable_share=0.25)},
+            "ranks",
+            "32 requests answered, found 24 answered; HTTP 503",
+        ),
+        ("dev", {"faults": Faults(drafts_rejected=True)}, "speculation", "found 0 % of"),
+        ("dev", {"speculative_tokens": 0}, "speculation", "speculation: "),
+        ("no drafts", {}, "speculation", ""),
+        ("no drafts", {"speculative_tokens": 1}, "speculation", "speculation: none"),
+        ("code", {"labels": {"mamba_cache_mode": "none"}}, "configuration", "mamba_cache_mode: align, found none"),
+        ("code", {}, "prefix-caching", ""),
+        ("code", {**NO_HITS, "version": "0.18.1"}, "prefix-caching", HITS),
+        ("code", {**NO_HITS, "version": "0.33.0"}, "prefix-caching", HITS),
+    ],
+)
+def test_what_a_server_does_otherwise_is_named(stack: str, server: dict[str, Any], id_: str, differs: str) -> None:
+    check = check_of(look(DECLARED[stack], **server), id_)
+    assert state_of(check) == ("error" if differs else "passed")
+    said = [f"{name_of(one)}: {one.allowed}, found {one.found}" for one in differing(check)]
+    assert len(said) == bool(differs)
+    assert all(differs in one for one in said), said
 
 
 def test_adapters_that_are_not_listed_are_named() -> None:
@@ -99,56 +122,18 @@ def test_adapters_that_are_not_listed_are_named() -> None:
         assert [one.allowed for one in differing(check)] == missing
 
 
-def test_a_context_far_above_the_declared_is_named(dev: Settings) -> None:
-    check = check_of(look(dev, max_model_len=131_072), "model")
-    assert (name_of(differing(check)[0]), differing(check)[0].found) == ("max_model_len", "131072")
-
-
-def test_another_release_is_named(cud: Settings) -> None:
-    check = check_of(look(cud, version="0.18.1"), "version")
-    assert (state_of(check), differing(check)[0].found) == ("error", "0.18.1")
-
-
-def test_reasoning_left_in_the_content_is_found(cud: Settings) -> None:
-    check = check_of(look(cud, Faults(reasoning_unsplit=True)), "reasoning")
-    assert [(name_of(one), one.found) for one in differing(check)] == [("chat", "</think> in `content`")]
-
-
-def test_without_a_parser_the_thought_stays_in_the_text_and_that_is_said(dev: Settings) -> None:
-    check = check_of(look(dev, Faults(reasoning_unsplit=True), reasons=True), "reasoning")
-    assert state_of(check) == "passed"
-
-
-def test_a_parser_that_nobody_declared_is_a_difference(dev: Settings) -> None:
-    check = check_of(look(dev, reasons=True), "reasoning")
-    assert state_of(check) == "error"
-    assert differing(check)[0].found == "text in `reasoning`"
-
-
-def test_answers_that_break_off_are_told(dev: Settings) -> None:
-    check = check_of(look(dev, Faults(cut_share=1.0)), "completion")
-    assert state_of(check) == "error"
-    assert [name_of(one) for one in differing(check)] == ["chat"]
-
-
-def test_refused_answers_are_told_in_the_servers_words(dev: Settings) -> None:
-    check = check_of(look(dev, Faults(unavailable_share=1.0)), "completion")
-    assert differing(check)[0].found.startswith("HTTP 503: ")
-
-
 # The key
 
 WRONG_KEY = "HTTP 401: the key in VLLM_API_KEY was rejected"
 
 
 @pytest.fixture
-def guarded(monkeypatch: pytest.MonkeyPatch) -> Settings:
-    del monkeypatch
+def guarded() -> Settings:
     return settings_of("cud", apiKeySecret="vllm-api-key")
 
 
-def _with_key(settings: Settings, key: str | None, *, guards: bool = True) -> Report:
-    with served(node_of(settings), guarded=guards) as url:
+def _with_key(settings: Settings, key: str) -> Report:
+    with served(node_of(settings), guarded=True) as url:
         return verify(settings, "vllm-fleet", Asking(endpoint=url, api_key=key))
 
 
@@ -164,11 +149,6 @@ def test_a_wrong_key_is_told_and_never_shown(guarded: Settings) -> None:
     assert differing(check_of(report, "model"))[0].found == WRONG_KEY
     assert differing(check_of(report, "completion"))[0].found == "HTTP 401: Unauthorized"
     assert "sk-wrong-and-secret" not in repr(report)
-
-
-def test_a_server_that_asks_for_no_key_is_open_to_everybody(guarded: Settings) -> None:
-    check = check_of(_with_key(guarded, KEY, guards=False), "api-key")
-    assert (state_of(check), differing(check)[0].found) == ("error", "HTTP 200")
 
 
 @pytest.mark.parametrize(
@@ -206,33 +186,29 @@ def test_behind_a_gateway_that_routes_v1_alone_a_wrong_key_is_called_one() -> No
     assert differing(check_of(wrong, "model"))[0].found == WRONG_KEY
 
 
-def test_the_key_goes_to_v1_and_nowhere_else() -> None:
-    from aiohttp import web
+def _asked(answer: Callable[[Request], Answer], key: str | None, ask: Callable[[Client, str], Awaitable[Any]]) -> Any:
+    """What is asked of a server that answers everything so; `ask` is given the client and the server's URL."""
 
+    async def asking(url: str) -> Any:
+        async with Client(api_key=key) as client:
+            return await ask(client, url)
+
+    with served_by(answer) as port:
+        return asyncio.run(asking(f"http://127.0.0.1:{port}"))
+
+
+def test_the_key_goes_to_v1_and_nowhere_else() -> None:
     seen: dict[str, str | None] = {}
 
-    async def answer(request: web.Request) -> web.Response:
+    def answer(request: Request) -> Answer:
         seen[request.path] = request.headers.get("Authorization")
-        return (
-            web.Response(status=302, headers={"Location": "/elsewhere"})
-            if request.path == "/v1/models"
-            else web.Response()
-        )
+        return Answer(302, b"", {"Location": "/elsewhere"}) if request.path == "/v1/models" else Answer(200, b"")
 
-    async def ask() -> None:
-        app = web.Application()
-        app.router.add_route("*", "/{path:.*}", answer)
-        runner = web.AppRunner(app)
-        await runner.setup()
-        site = web.TCPSite(runner, "127.0.0.1", 0)
-        await site.start()
-        port = _port(site)
-        async with Client(api_key=KEY) as client:
-            for path in ("/health", "/metrics", "/version", "/v1/models"):
-                await client.get(f"http://127.0.0.1:{port}", path, 5)
-        await runner.cleanup()
+    async def ask(client: Client, url: str) -> None:
+        for path in ("/health", "/metrics", "/version", "/v1/models"):
+            await client.get(url, path, 5)
 
-    asyncio.run(ask())
+    _asked(answer, KEY, ask)
     assert seen == {"/health": None, "/metrics": None, "/version": None, "/v1/models": f"Bearer {KEY}"}
 
 
@@ -287,27 +263,11 @@ FIRST = 'data: {"choices":[{"index":0,"delta":{"content":"4"},"finish_reason":nu
     ids=["sound", "no end", "closed", "an error as vLLM 0.18.1 streams it"],
 )
 def test_a_stream_that_ends_in_order_and_not_with_an_answer_is_told(rest: str, found: str, dev: Settings) -> None:
-    from aiohttp import web
+    def answer(_: Request) -> Answer:
+        return Answer(200, (FIRST + rest).encode(), {"Content-Type": "text/event-stream"})
 
-    async def answer(_: web.Request) -> web.Response:
-        return web.Response(text=FIRST + rest, content_type="text/event-stream")
+    async def ask(client: Client, url: str) -> Chat:
+        return await client.chat(Target(name="endpoint", url=url), {}, 5)
 
-    async def ask() -> Chat:
-        app = web.Application()
-        app.router.add_post("/v1/chat/completions", answer)
-        runner = web.AppRunner(app)
-        await runner.setup()
-        site = web.TCPSite(runner, "127.0.0.1", 0)
-        await site.start()
-        async with Client(api_key=None) as client:
-            target = Target(name="endpoint", url=f"http://127.0.0.1:{_port(site)}")
-            read = await client.chat(target, {}, 5)
-        await runner.cleanup()
-        return read
-
-    check = checks_service.completion(replace(_facts(), chat=asyncio.run(ask())), dev)
+    check = checks_service.completion(replace(_facts(), chat=_asked(answer, None, ask)), dev)
     assert [one.found for one in differing(check)] == ([found] if found else [])
-
-
-def _port(site: Any) -> int:
-    return int(site._server.sockets[0].getsockname()[1])

@@ -8,9 +8,9 @@ import pytest
 
 from fleet.clients.metrics_text import MetricsText, parse
 from fleet.verify import checks_service, checks_traffic
-from fleet.verify.facts import Burst, Chat, Facts, Reply, Server, Twice
+from fleet.verify.facts import Burst, Chat, Facts, Reply, Server
 from settings.stack import Settings
-from tests.fleet.verify.stacks import said_in, state_of
+from tests.fleet.verify.stacks import asked_twice, said_in, state_of
 from tests.support.rows import each_row
 
 LATE = "no answer within 12 s"
@@ -72,14 +72,6 @@ def test_a_late_answer_that_began_is_a_loaded_servers(changes: dict[str, Any], s
 
 
 def test_a_long_prompt_that_is_late_says_nothing_of_the_cache(code: Settings) -> None:
-    twice = Twice(
-        where="pod-1",
-        prompt_tokens=4_753,
-        first=Reply(status=200),
-        second=Reply(trouble=LATE),
-        before=parse(""),
-        after=parse(""),
-    )
-    check = checks_traffic.prefix_caching(Facts(endpoint="", door=None, twice=twice), code)
+    check = checks_traffic.prefix_caching(asked_twice(second=Reply(trouble=LATE)), code)
     assert state_of(check) == "unknown"
     assert LATE in said_in(check)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-import sys
 from math import ceil
 from typing import Any
 
@@ -12,7 +10,6 @@ from settings.derived.scaling import scaling_policy
 from tests.support.rows import each_row
 from tests.support.schemas import problems
 from tests.support.settings import make_settings
-from workloads import pod_programs
 from workloads.autoscaling import batch_trigger, scaled_object_spec
 from workloads.batch.job import (
     BATCH_LABEL,
@@ -110,17 +107,6 @@ def test_keda_counts_the_jobs_pods_and_its_servers_outlast_the_pauses_between_th
     assert longest < min(keda["cooldownPeriod"], down["stabilizationWindowSeconds"])
 
 
-def test_every_option_of_the_command_is_one_of_the_program() -> None:
-    (container,) = job()["spec"]["template"]["spec"]["containers"]
-    given = dict(option.removeprefix("--").split("=", 1) for option in container["args"])
-    source = (pod_programs.FOLDER / "batch/pods/process_shard.py").read_text(encoding="utf-8")
-    for name in given:
-        assert f'"--{name}"' in source
-    assert given["index"] == "$(JOB_COMPLETION_INDEX)"
-    assert given["shards"] == "0-2,5,400"
-    assert given["until"] == "1007200"
-
-
 @each_row("numbers", [[], [3], [0, 1, 2], [0, 2, 3, 9], list(range(2_500))])
 def test_numbers_are_written_as_they_are_read(numbers: list[int]) -> None:
     assert numbers_of(ranges(reversed(numbers))) == numbers
@@ -138,9 +124,3 @@ def test_the_config_map_has_the_program_with_all_that_it_imports_and_nothing_els
     own = {f"workloads/batch/pods/{name}.py" for name in ("bucket", "process_shard", "requesting")}
     assert set(items.values()) == own | {"workloads/benchmark/pods/results_bucket.py"}
     assert sum(map(len, config_map()["data"].values())) < 500_000  # a ConfigMap has up to 1 MiB
-
-
-def test_programs_import_the_standard_library_alone() -> None:
-    for path, code in pod_programs.package_of(PROGRAM).items():
-        for name in re.findall(r"^(?:from|import) ([a-z_]+)", code, re.MULTILINE):
-            assert name in sys.stdlib_module_names or name == "workloads", path

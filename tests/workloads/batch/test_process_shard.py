@@ -13,22 +13,13 @@ from tests.support.rows import each_row
 from tests.support.simulators.local_server import Answer, Request, served
 from tests.workloads.batch.server import CRASH, POISON, REFUSED, RESET
 from tests.workloads.batch.world import PREFIX, World, said, wait
-from workloads.batch.pods.process_shard import SHARD_FAILED, TERMINATED, TIME_OVER, WRONG_SETUP, line_number, numbers_of
+from workloads.batch.pods.process_shard import SHARD_FAILED, TERMINATED, TIME_OVER, WRONG_SETUP
 
 
 def prompts(number: int, **planted: int) -> list[str]:
     """`planted`: a word with the number of its document."""
     words = {n: word for word, n in planted.items()}
     return [f"text {words.get(n, 'good')} {n}" for n in range(1, number + 1)]
-
-
-@each_row("text, numbers", [("", []), ("4", [4]), ("0-2,7,9-10", [0, 1, 2, 7, 9, 10])])
-def test_numbers_are_read_as_a_job_writes_them(text: str, numbers: list[int]) -> None:
-    assert numbers_of(text) == numbers
-
-
-def test_a_documents_number_is_read_without_its_line() -> None:
-    assert line_number(b'{"id": "b01-2f-17", "custom_id": "x-9", ...') == 17
 
 
 def test_every_document_has_its_line_and_what_fails_twice_ends_in_the_last_shard() -> None:

@@ -16,15 +16,34 @@ import numpy.typing as npt
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
+TOKENS_PER_CHUNK = 1.9
+"""As with speculative decoding."""
 SLOT_TURN_SECONDS = 0.0005
 """Between an answer's end and the next request on that connection. Assumed: below a millisecond on a client that keeps up."""
 FIRST_WAVE_SPREAD_SECONDS = 0.02
 
 
 @dataclass(frozen=True, kw_only=True)
-class Faults:
-    """What goes wrong in a made-up measurement. Clients and engines are numbers, shares lie between 0 and 1."""
+class Made:
+    """A made-up measurement: its size and speed, and what goes wrong in it. Clients and engines are numbers, shares lie between 0 and 1."""
 
+    name: str = "bench-00000000"
+    seed: int = 0
+    clients: int = 4
+    requests_per_client: int = 96
+    connections_per_client: int = 8
+    points: int = 1
+    """Each has twice the connections of the one before."""
+    repeats: int = 1
+    input_tokens: tuple[int, int] = (512, 1024)
+    output_tokens: tuple[int, int] = (32, 64)
+    chunk_seconds: float = 0.03
+    ttft_seconds: float = 0.2
+    servers: int = 2
+    engines_per_server: int = 4
+    with_gpu: bool = True
+    with_texts: bool = True
+    slo: dict[str, float] | None = None
     fail_share: float = 0.0
     """Failed requests of every client; their errors are of several kinds."""
     fail_all: bool = False
@@ -36,12 +55,6 @@ class Faults:
     """Every repeat sends the first one's prompts."""
     saturated_client: int | None = None
     """A client process at its core's end: CPU full, event loop late, its answers slow, the server idle meanwhile."""
-    slow_client: int | None = None
-    """A client whose answers take twice as long although its process has time."""
-    missing_client: int | None = None
-    """A client without a result or a witness."""
-    drift: float = 0.0
-    """How much slower the server is at the end: 0.2 is a fifth."""
     repeat_noise: float = 0.003
     """Relative standard deviation of the server's speed between repeats."""
     starved_engine: int | None = None
@@ -52,26 +65,16 @@ class Faults:
     """The first server's counters begin anew in the middle of every run."""
     foreign_tokens: float = 0.0
     """Tokens that the servers generated for others, as a share of the clients'."""
-    failed_scrape_share: float = 0.0
     preemptions: int = 0
-    different_cache_configs: bool = False
 
+    @property
+    def engines(self) -> int:
+        """Of all servers."""
+        return self.servers * self.engines_per_server
 
-@dataclass(frozen=True, kw_only=True)
-class Load:
-    """One run's size and speed."""
-
-    clients: int
-    requests: int
-    connections: int
-    """Of one client."""
-    input_tokens: tuple[int, int]
-    output_tokens: tuple[int, int]
-    tokens_per_chunk: float
-    chunk_seconds: float
-    ttft_seconds: float
-    engines: int
-    """Of all servers."""
+    def connections(self, point: int) -> int:
+        """Of one client."""
+        return self.connections_per_client * 2**point
 
 
 @dataclass
@@ -128,33 +131,30 @@ _ERRORS = (
 )
 
 
-def client_load(load: Load, client: int, faults: Faults, speed: float, rng: np.random.Generator) -> ClientLoad:
-    """One client's requests. `speed`: the server's, 1.0 is the load's own."""
-    n = load.requests
-    inputs = rng.integers(load.input_tokens[0], load.input_tokens[1] + 1, n)
-    asked = rng.integers(load.output_tokens[0], load.output_tokens[1] + 1, n)
-    short = rng.random(n) < faults.short_share
+def client_load(made: Made, connections: int, client: int, speed: float, rng: np.random.Generator) -> ClientLoad:
+    """One client's requests. `speed`: the server's, 1.0 is the measurement's own."""
+    n = made.requests_per_client
+    inputs = rng.integers(made.input_tokens[0], made.input_tokens[1] + 1, n)
+    asked = rng.integers(made.output_tokens[0], made.output_tokens[1] + 1, n)
+    short = rng.random(n) < made.short_share
     got = np.where(short, np.maximum(1, (asked * rng.uniform(0.2, 0.9, n)).astype(np.int64)), asked)
-    counts = np.maximum(np.ceil(got / load.tokens_per_chunk).astype(np.int64) - 1, 0)
-    failed = np.ones(n, dtype=bool) if faults.fail_all else rng.random(n) < faults.fail_share
+    counts = np.maximum(np.ceil(got / TOKENS_PER_CHUNK).astype(np.int64) - 1, 0)
+    failed = np.ones(n, dtype=bool) if made.fail_all else rng.random(n) < made.fail_share
     counts[failed] = 0
-    slow = 2.0 if client in (faults.slow_client, faults.saturated_client) else 1.0
-    ttft = rng.lognormal(np.log(load.ttft_seconds * slow / speed), 0.25, n)
-    ttft[: load.connections] *= 2.5  # the first wave comes all at once
+    slow = 2.0 if client == made.saturated_client else 1.0
+    ttft = rng.lognormal(np.log(made.ttft_seconds * slow / speed), 0.25, n)
+    ttft[:connections] *= 2.5  # the first wave comes all at once
     ttft[failed] = 0.0
-    gaps = rng.gamma(16.0, load.chunk_seconds * slow / speed / 16.0, int(counts.sum()))
-    if faults.drift:
-        progress = np.repeat(np.arange(n) / n, counts)
-        gaps *= 1.0 + faults.drift * progress
+    gaps = rng.gamma(16.0, made.chunk_seconds * slow / speed / 16.0, int(counts.sum()))
     begins = np.cumsum(counts) - counts
     sums = np.concatenate([[0.0], np.cumsum(gaps)])
     takes = np.where(failed, 0.05, ttft + sums[begins + counts] - sums[begins])
-    free = sorted((rng.random(load.connections) * FIRST_WAVE_SPREAD_SECONDS).tolist())
+    free = sorted((rng.random(connections) * FIRST_WAVE_SPREAD_SECONDS).tolist())
     start = np.empty(n)
     for i, seconds in enumerate(takes.tolist()):
         start[i] = free[0]
         heapq.heapreplace(free, free[0] + seconds + SLOT_TURN_SECONDS)
-    engines = np.array([e for e in range(load.engines) if e != faults.starved_engine])
+    engines = np.array([e for e in range(made.engines) if e != made.starved_engine])
     return ClientLoad(
         start=start,
         ttft=ttft,
@@ -170,22 +170,7 @@ def client_load(load: Load, client: int, faults: Faults, speed: float, rng: np.r
 
 def summary(load: ClientLoad) -> dict[str, Any]:
     """The figures that a client prints of itself."""
-    good = load.output_tokens > 0
     duration = float(load.end.max() - load.start.min())
-    inputs, outputs = int(load.input_tokens[good].sum()), int(load.output_tokens.sum())
-    return {
-        "duration": duration,
-        "completed": int(good.sum()),
-        "failed": int((~good).sum()),
-        "total_input_tokens": inputs,
-        "total_output_tokens": outputs,
-        "request_throughput": float(good.sum() / duration),
-        "request_goodput": None,
-        "output_throughput": outputs / duration,
-        "total_token_throughput": (inputs + outputs) / duration,
-        "max_output_tokens_per_s": 0.0,
-        "max_concurrent_requests": 0,
-        "rtfx": 0.0,
-        "mean_ttft_ms": float(load.ttft[good].mean() * 1e3) if good.any() else 0.0,
-        "median_ttft_ms": float(np.median(load.ttft[good]) * 1e3) if good.any() else 0.0,
-    }
+    outputs = int(load.output_tokens.sum())
+    tokens = int(load.input_tokens[load.output_tokens > 0].sum()) + outputs
+    return {"output_throughput": outputs / duration, "total_token_throughput": tokens / duration}

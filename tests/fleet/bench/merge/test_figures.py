@@ -208,7 +208,3 @@ def test_what_the_pod_does_not_write_is_refused_by_name(tmp_path_factory: pytest
 def test_a_folder_without_a_run_is_none(tmp_path: Path) -> None:
     with pytest.raises(BenchmarkError, match=r"run\.json"):
         merge_folder(tmp_path)
-
-
-def test_the_merge_of_a_folder_is_always_the_same(folder: Path) -> None:
-    assert merge_folder(folder) == merge_folder(folder)

@@ -13,7 +13,6 @@ from fleet.bench.folder import ClientSamples, Clock, Witness
 from fleet.bench.merge.client_data import ClientData
 from fleet.bench.merge.client_file import _offsets
 from fleet.bench.merge.run_figures import Pool, Surroundings, run_figures
-from fleet.bench.merge.statistics import distribution
 from fleet.bench.merge.windows import in_flight_means, totals
 
 Request = tuple[float, float, list[float], int, int]
@@ -68,25 +67,6 @@ def test_percentiles_do_not_depend_on_how_requests_are_split_over_clients(rows: 
             split.add(client_of(part))
     whole.add(client_of(rows))
     _close(split.latencies().model_dump(), whole.latencies().model_dump())
-
-
-@given(st.lists(st.lists(st.floats(-1e6, 1e6), max_size=12), min_size=1, max_size=5))
-def test_percentiles_of_several_arrays_are_numpys_of_all(parts: list[list[float]]) -> None:
-    every = [value for part in parts for value in part]
-    found = distribution([np.array(part) for part in parts])
-    assert (found is None) == (not every)
-    if found is not None:
-        assert found.curve == pytest.approx(np.percentile(every, range(101)), rel=1e-9, abs=1e-9)
-        assert found.p999 == pytest.approx(np.percentile(every, 99.9), rel=1e-9, abs=1e-9)
-
-
-@given(requests)
-def test_a_window_over_all_has_all_tokens(rows: list[Request]) -> None:
-    sums = totals([client_of(rows)], np.array([-1.0, 1000.0]))
-    good = [row for row in rows if row[4] > 0]
-    assert sums.output_tokens[0] == pytest.approx(sum(row[4] for row in good))
-    assert sums.input_tokens[0] == sum(row[3] for row in good)
-    assert sums.requests[0] == len(good)
 
 
 @given(requests, requests)

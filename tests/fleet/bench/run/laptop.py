@@ -6,24 +6,20 @@ stand-in, which hands everything else on.
 
 from __future__ import annotations
 
-import json
 import shutil
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
 
-from tests.fleet.cli.command import SMALL_STACK, project
-from tests.fleet.clients.fake_google import TOKEN, FakeGoogle
-from tests.fleet.clients.programs import in_front, stand_in
-from tests.fleet.clients.test_stack_outputs import outputs
+from tests.fleet.cli.command import SMALL_STACK
+from tests.fleet.clients.fake_google import FakeGoogle
+from tests.fleet.clients.programs import stand_in
+from tests.fleet.clients.up import up
+from tests.support.simulators.local_server import Answer, Request, served
 
 NAMESPACE = "vllm-try"
 SERVER = "qwen35-server"
-REVISION_KEY = "modelRevision"
 BENCHMARK = "  vllm-fleet:benchmark: {enabled: true, runOnUpdate: false, repeats: 1, promptsPerClient: 100}\n"
 
 KUBECTL = """
@@ -58,32 +54,17 @@ def metrics_server() -> Iterator[Metrics]:
     """One server that every port forward leads to."""
     metrics = Metrics()
 
-    class Handler(BaseHTTPRequestHandler):
-        def log_message(self, *_: Any) -> None:
-            pass
+    def answer(_: Request) -> Answer:
+        metrics.asked += 1
+        tokens = metrics.tokens + (metrics.asked if metrics.growing else 0)
+        text = (
+            f'vllm:num_requests_running{{engine="0"}} {metrics.running}\n'
+            f'vllm:num_requests_waiting{{engine="0"}} 0.0\nvllm:generation_tokens_total{{engine="0"}} {tokens}\n'
+        )
+        return Answer(200, text.encode())
 
-        def do_GET(self) -> None:
-            metrics.asked += 1
-            tokens = metrics.tokens + (metrics.asked if metrics.growing else 0)
-            text = (
-                f'vllm:num_requests_running{{engine="0"}} {metrics.running}\n'
-                f'vllm:num_requests_waiting{{engine="0"}} 0.0\nvllm:generation_tokens_total{{engine="0"}} {tokens}\n'
-            ).encode()
-            self.send_response(200)
-            self.send_header("Content-Length", str(len(text)))
-            self.end_headers()
-            self.wfile.write(text)
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    metrics.port = server.server_address[1]
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
-    thread.start()
-    try:
+    with served(answer) as metrics.port:
         yield metrics
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
 
 
 @dataclass
@@ -108,45 +89,21 @@ def laptop(
     folder: Path, google: FakeGoogle, *, kubeconfig: str = "", stack: str = SMALL_STACK + BENCHMARK
 ) -> Iterator[Laptop]:
     """A project with the stack `try`, its outputs in a file, and a PATH with the stand-in. With `kubeconfig`, kubectl is real."""
-    root = project(folder / "project", **{"try": stack})
-    given = outputs(
-        kubeconfig=kubeconfig or json.dumps({"apiVersion": "v1", "kind": "Config"}),
-        profile="serve-chat",
-        modelRevision=_revision(),
-        project="fleet-tests",
-        imagePrefix="europe-west4-docker.pkg.dev/fleet-tests/hub",
-    )
-    file = folder / "outputs.json"
-    file.write_text(json.dumps(given), encoding="utf-8")
-    stand_in(folder / "bin", "kubectl", KUBECTL)
+    program = stand_in(folder / "bin", "kubectl", KUBECTL)
+    real = {"kubeconfig": kubeconfig} if kubeconfig else {}
+    prefix = "europe-west4-docker.pkg.dev/fleet-tests/hub"
+    environment = up(folder, google, program, stack, imagePrefix=prefix, **real)
     with metrics_server() as metrics:
         yield Laptop(
-            root=root,
-            outputs=file,
+            root=folder / "project",
+            outputs=folder / "outputs.json",
             metrics=metrics,
             google=google,
             asked=folder / "asked",
             environment={
-                "PATH": in_front(folder / "bin"),
+                **environment,
                 "ASKED": str(folder / "asked"),
                 "METRICS_PORT": str(metrics.port),
                 "REAL_KUBECTL": (shutil.which("kubectl") or "") if kubeconfig else "",
-                "GOOGLE_OAUTH_ACCESS_TOKEN": TOKEN,
-                "CLOUDSDK_API_ENDPOINT_OVERRIDES_STORAGE": google.url,
-                "CLOUDSDK_API_ENDPOINT_OVERRIDES_MONITORING": google.url,
-                "TMPDIR": str(_made(folder / "tmp")),
             },
         )
-
-
-def _made(folder: Path) -> Path:
-    folder.mkdir(exist_ok=True)
-    return folder
-
-
-def _revision() -> str:
-    from settings.profiles import profile
-
-    model = profile("serve-chat").model
-    assert model is not None
-    return model.revision

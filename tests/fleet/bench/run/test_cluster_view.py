@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,33 +17,30 @@ from fleet.clients.errors import LiveError
 from fleet.clients.google_api import UserCredentials
 from fleet.clients.kubectl import Kubectl
 from fleet.clients.storage import Bucket
-from fleet.jobs.cluster_view import look, stage_of
+from fleet.jobs.cluster_view import JOB_LABEL, look, stage_of
 from fleet.jobs.display import State
 from fleet.jobs.job import ended
 from tests.fleet.bench.run.laptop import BENCHMARK
 from tests.fleet.cli.command import SMALL_STACK, project
+from tests.fleet.clients.cluster_in_files import ClusterInFiles
 from tests.fleet.clients.fake_google import FakeGoogle
-from tests.fleet.clients.programs import stand_in
 
 FORBIDDEN = 'Error from server (Forbidden): x is forbidden: User "me" cannot list resource "{}" in API group "" in the namespace "vllm"'
-CANNED = """
-import json, os, pathlib, sys
-words = [word for word in sys.argv[1:] if not word.startswith("--")]
-folder = pathlib.Path(__file__).parent
-if (folder / "trouble").exists():
-    sys.exit((folder / "trouble").read_text())
-kind = words[1]
-found = json.loads((folder / f"{kind}.json").read_text()) if (folder / f"{kind}.json").exists() else None
-if isinstance(found, str):
-    sys.exit(found)
-if found is None:
-    sys.exit(f'Error from server (NotFound): {kind} "{words[2] if len(words) > 2 else ""}" not found')
-print(json.dumps(found))
-"""
 
 
 def pod(phase: str, *, node: str = "", **status: Any) -> dict[str, Any]:
-    return {"metadata": {"name": "b-0-x"}, "spec": {"nodeName": node}, "status": {"phase": phase, **status}}
+    labels = {JOB_LABEL: "b"}
+    return {
+        "metadata": {"name": "b-0-x", "labels": labels},
+        "spec": {"nodeName": node},
+        "status": {"phase": phase, **status},
+    }
+
+
+UNSCHEDULABLE = pod(
+    "Pending",
+    conditions=[{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "no node"}],
+)
 
 
 @pytest.mark.parametrize(
@@ -72,85 +69,76 @@ def test_the_end_of_a_job() -> None:
     assert ended(job("Complete", "False")) is None
 
 
-class Canned:
-    """A kubectl that answers from files, and the object that runs it."""
+class Cluster(ClusterInFiles):
+    """With the objects of the Job b."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.kubectl = Kubectl(namespace="vllm", program=str(stand_in(folder, "kubectl", CANNED)))
+        super().__init__(folder)
+        self.kubectl = Kubectl(namespace="vllm", program=str(self.program))
 
-    def has(self, **files: Any) -> None:
-        for name, content in files.items():
-            (self.folder / f"{name}.json").write_text(json.dumps(content))
+    def has(
+        self, *, job: dict[str, Any] | None = None, pod: dict[str, Any], events: Sequence[dict[str, Any]] = ()
+    ) -> None:
+        """Only these; without `job` it has not ended."""
+        for file in (self.cluster / "objects").iterdir():
+            file.unlink()
+        self.keep("job", {"metadata": {"name": "b"}, "status": {}, **(job or {})})
+        self.keep("pod", pod)
+        for number, event in enumerate(events):
+            self.keep("event", {"metadata": {"name": f"{number}"}, **event})
 
 
 @pytest.fixture
-def canned(tmp_path: Path) -> Canned:
-    return Canned(tmp_path / "bin")
+def cluster(tmp_path: Path) -> Cluster:
+    return Cluster(tmp_path / "bin")
 
 
-def test_the_newest_telling_event_says_why_it_waits(canned: Canned) -> None:
+def event(type_: str, reason: str, message: str, minute: int) -> dict[str, Any]:
+    return {"type": type_, "reason": reason, "message": message, "lastTimestamp": f"2026-01-01T00:0{minute}:00Z"}
+
+
+def test_the_newest_telling_event_says_why_it_waits(cluster: Cluster) -> None:
     events = [
-        {
-            "metadata": {},
-            "type": "Normal",
-            "reason": "Scheduled",
-            "message": "no",
-            "lastTimestamp": "2026-01-01T00:03:00Z",
-        },
-        {
-            "metadata": {},
-            "type": "Warning",
-            "reason": "FailedScheduling",
-            "message": "0/3",
-            "lastTimestamp": "2026-01-01T00:01:00Z",
-        },
-        {
-            "metadata": {},
-            "type": "Normal",
-            "reason": "TriggeredScaleUp",
-            "message": "c4",
-            "lastTimestamp": "2026-01-01T00:02:00Z",
-        },
+        event("Normal", "Scheduled", "no", 3),
+        event("Warning", "FailedScheduling", "0/3", 1),
+        event("Normal", "TriggeredScaleUp", "c4", 2),
     ]
-    canned.has(job={"status": {}}, pods={"items": [pod("Pending")]}, events={"items": events})
-    view = look(canned.kubectl, "b")
+    cluster.has(pod=pod("Pending"), events=events)
+    view = look(cluster.kubectl, "b")
     assert (view.stage, view.why, view.ended) == ("unscheduled", "TriggeredScaleUp: c4", None)
-    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "no node"}
-    canned.has(pods={"items": [pod("Pending", conditions=[condition])]}, events={"items": []})
-    assert look(canned.kubectl, "b").why == "Unschedulable: no node"
+    cluster.has(pod=UNSCHEDULABLE)
+    assert look(cluster.kubectl, "b").why == "Unschedulable: no node"
     waiting = {"name": "clients", "state": {"waiting": {"reason": "ImagePullBackOff", "message": "denied"}}}
-    canned.has(pods={"items": [pod("Pending", node="n", containerStatuses=[waiting])]})
-    assert look(canned.kubectl, "b").why == "ImagePullBackOff: denied"
+    cluster.has(pod=pod("Pending", node="n", containerStatuses=[waiting]))
+    assert look(cluster.kubectl, "b").why == "ImagePullBackOff: denied"
 
 
-def test_events_that_may_not_be_seen_are_done_without_and_pods_are_not(canned: Canned, google: FakeGoogle) -> None:
-    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "no node"}
-    pods = {"items": [pod("Pending", conditions=[condition])]}
-    canned.has(job={"status": {}}, pods=pods, events=FORBIDDEN.format("events"))
-    assert look(canned.kubectl, "b").why == "Unschedulable: no node"
-    canned.has(pods=FORBIDDEN.format("pods"))
+def test_events_that_may_not_be_seen_are_done_without_and_pods_are_not(cluster: Cluster, google: FakeGoogle) -> None:
+    cluster.has(pod=UNSCHEDULABLE)
+    cluster.trouble("get events", FORBIDDEN.format("events"))
+    assert look(cluster.kubectl, "b").why == "Unschedulable: no node"
+    cluster.trouble("get pods", FORBIDDEN.format("pods"))
     bucket = Bucket("results", UserCredentials(), url=google.url)
     with pytest.raises(LiveError) as caught:
-        watch(canned.kubectl, bucket, Launched("b", "0" * 36, "vllm", "try"), lambda _: None, poll_seconds=0.01)
+        watch(cluster.kubectl, bucket, Launched("b", "0" * 36, "vllm", "try"), lambda _: None, poll_seconds=0.01)
     assert caught.value.reason == "forbidden"
     assert "fleet bench fetch b-" in str(caught.value)
 
 
-def test_containers_that_ended_badly_are_named(canned: Canned) -> None:
+def test_containers_that_ended_badly_are_named(cluster: Cluster) -> None:
     over = {"name": "tokenizer", "state": {"terminated": {"exitCode": 137, "reason": "OOMKilled"}}}
     sound = {"name": "clients", "state": {"terminated": {"exitCode": 0, "reason": "Completed"}}}
     status = {"initContainerStatuses": [over], "containerStatuses": [sound]}
-    canned.has(job={"status": {}}, pods={"items": [pod("Failed", node="n", **status)]})
-    (failure,) = look(canned.kubectl, "b").failures
+    cluster.has(pod=pod("Failed", node="n", **status))
+    (failure,) = look(cluster.kubectl, "b").failures
     assert (failure.container, failure.why) == ("tokenizer", "exit code 137 (OOMKilled)")
 
 
-def test_a_job_that_is_gone_ends_the_watch(canned: Canned, google: FakeGoogle) -> None:
+def test_a_job_that_is_gone_ends_the_watch(cluster: Cluster, google: FakeGoogle) -> None:
     bucket = Bucket("results", UserCredentials(), url=google.url)
     launched = Launched("b", "0" * 36, "vllm", "try")
     with pytest.raises(LiveError, match="was deleted"):
-        watch(canned.kubectl, bucket, launched, lambda _: None, poll_seconds=0.01)
+        watch(cluster.kubectl, bucket, launched, lambda _: None, poll_seconds=0.01)
 
 
 @pytest.mark.parametrize(
@@ -161,23 +149,22 @@ def test_a_job_that_is_gone_ends_the_watch(canned: Canned, google: FakeGoogle) -
         "error: words that nobody has heard before",
     ],
 )
-def test_a_cluster_that_is_silent_for_a_while_is_waited_for(canned: Canned, google: FakeGoogle, says: str) -> None:
+def test_a_cluster_that_is_silent_for_a_while_is_waited_for(cluster: Cluster, google: FakeGoogle, says: str) -> None:
     bucket = Bucket("results", UserCredentials(), url=google.url)
     launched = Launched("b", "0" * 36, "vllm", "try")
-    trouble = canned.folder / "trouble"
-    trouble.write_text(says)
+    trouble = cluster.trouble("get", says)
     seen: list[State] = []
 
     def show(state: State) -> None:
         seen.append(state)
         trouble.unlink(missing_ok=True)
-        canned.has(job={"status": {"conditions": [{"type": "Complete", "status": "True"}]}}, pods={"items": []})
+        cluster.has(job={"status": {"conditions": [{"type": "Complete", "status": "True"}]}}, pod=pod("Succeeded"))
 
-    assert watch(canned.kubectl, bucket, launched, show, poll_seconds=0.01).failed == ""
+    assert watch(cluster.kubectl, bucket, launched, show, poll_seconds=0.01).failed == ""
     assert [state.phase for state in seen] == ["no answer, trying again"]
     trouble.write_text("Unable to connect to the server: dial tcp: i/o timeout")
     with pytest.raises(LiveError, match="fleet bench fetch b-00000000 --stack try"):
-        watch(canned.kubectl, bucket, launched, lambda _: None, poll_seconds=0.01, patience_seconds=0.0)
+        watch(cluster.kubectl, bucket, launched, lambda _: None, poll_seconds=0.01, patience_seconds=0.0)
 
 
 @pytest.mark.parametrize(

@@ -9,18 +9,17 @@ import pytest
 from fleet.bench.errors import BenchmarkError
 from fleet.bench.run.fetching import fetch, require_new
 from fleet.clients.errors import LiveError
-from fleet.clients.google_api import VARIABLE, UserCredentials
+from fleet.clients.google_api import UserCredentials
 from fleet.clients.storage import Bucket
-from tests.fleet.clients.fake_google import HASTY, TOKEN, FakeGoogle
+from tests.fleet.clients.fake_google import HASTY, FakeGoogle
 
 
 @pytest.fixture
-def bucket(google: FakeGoogle, monkeypatch: pytest.MonkeyPatch) -> Bucket:
-    monkeypatch.setenv(VARIABLE, TOKEN)
+def bucket(google: FakeGoogle, login: UserCredentials) -> Bucket:
     for name in ("a", "b"):
         google.put(f"runs/{name}/run.json", f'{{"name": "{name}"}}'.encode())
         google.put(f"runs/{name}/point-00-repeat-0/client-00{name == 'b':d}.json", b"x" * 100)
-    return Bucket("results", UserCredentials(), url=google.url, retry=HASTY)
+    return Bucket("results", login, url=google.url, retry=HASTY)
 
 
 def test_a_fetch_that_was_broken_off_keeps_another_measurement_out(

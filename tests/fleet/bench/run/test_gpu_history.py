@@ -10,10 +10,10 @@ import pytest
 from fleet.bench.folder import DcgmSeries
 from fleet.bench.run.gpu_history import AROUND_SECONDS, add_dcgm, span
 from fleet.clients import stack_outputs
-from fleet.clients.google_api import VARIABLE, UserCredentials
+from fleet.clients.google_api import UserCredentials
 from fleet.clients.prometheus import GAUGES, ManagedPrometheus, Servers
 from tests.fleet.bench.made_up.results import BEGAN, make_measurement
-from tests.fleet.clients.fake_google import HASTY, TOKEN, FakeGoogle
+from tests.fleet.clients.fake_google import HASTY, FakeGoogle
 from tests.fleet.clients.test_stack_outputs import outputs
 
 SERVERS = Servers(namespace="vllm", deployment="qwen35-server", pods=frozenset({"server-a"}))
@@ -21,9 +21,8 @@ STACK = stack_outputs.accept("try", outputs(), "here")
 
 
 @pytest.fixture
-def prometheus(google: FakeGoogle, monkeypatch: pytest.MonkeyPatch) -> ManagedPrometheus:
-    monkeypatch.setenv(VARIABLE, TOKEN)
-    return ManagedPrometheus("my-project", UserCredentials(), url=google.url, retry=HASTY)
+def prometheus(google: FakeGoogle, login: UserCredentials) -> ManagedPrometheus:
+    return ManagedPrometheus("my-project", login, url=google.url, retry=HASTY)
 
 
 @pytest.fixture

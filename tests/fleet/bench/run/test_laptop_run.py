@@ -7,7 +7,6 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,7 +20,7 @@ from tests.fleet.bench.made_up.results import make_measurement
 from tests.fleet.bench.run import kubelet
 from tests.fleet.bench.run.laptop import NAMESPACE, Laptop, laptop
 from tests.fleet.bench.run.real_pod import run_pod
-from tests.fleet.cli.command import ROOT, fleet
+from tests.fleet.cli.command import COMMAND, ROOT, fleet
 from tests.fleet.clients.fake_google import FakeGoogle
 from tests.support.benchmark import needs_vllm
 from tests.support.simulators.model_server.engine_server import EngineServer
@@ -188,7 +187,7 @@ def test_ctrl_c_says_what_goes_on_and_leaves_nothing_behind(
     here: Laptop, api: ClusterApi, tmp_path: Path, number: signal.Signals
 ) -> None:
     command = [
-        *(sys.executable, "-c", "import sys; from fleet.cli.main import main; sys.exit(main())"),
+        *COMMAND,
         *("bench", "run", "--stack", "try", "--outputs", str(here.outputs), "--root", str(here.root), "--yes"),
         *("--out", str(tmp_path / "out")),
     ]
@@ -225,44 +224,6 @@ def test_servers_that_are_missing_or_busy_are_not_measured(here: Laptop, api: Cl
     kubelet.prepare(api, replicas=2)
     assert "2 of 1 servers" in run(here, "--yes").stderr
     assert api.list_all(JOB) == []
-
-
-def test_what_a_user_may_not_do_is_said_with_verb_and_resource(here: Laptop, api: ClusterApi) -> None:
-    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "reader", "namespace": NAMESPACE}}
-    api.apply(account)
-    seen = ["namespaces", "serviceaccounts", "pods", "jobs"]
-    rules = [{"apiGroups": ["", "batch"], "resources": seen, "verbs": ["get", "list"]}]
-    role = {
-        "apiVersion": "rbac.authorization.k8s.io/v1",
-        "kind": "ClusterRole",
-        "metadata": {"name": "reads"},
-        "rules": rules,
-    }
-    api.apply(role)
-    api.apply(
-        {
-            "apiVersion": "rbac.authorization.k8s.io/v1",
-            "kind": "ClusterRoleBinding",
-            "metadata": {"name": "reads"},
-            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "reads"},
-            "subjects": [{"kind": "ServiceAccount", "name": "reader", "namespace": NAMESPACE}],
-        }
-    )
-    token = api.raw(
-        "POST",
-        f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/reader/token",
-        body={"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}},
-    )["status"]["token"]
-    import yaml
-
-    config = yaml.safe_load(json.loads(here.outputs.read_text())["kubeconfig"])
-    config["users"][0]["user"] = {"token": token}
-    file = here.root / "reader.yaml"
-    file.write_text(yaml.safe_dump(config))
-    done = run(here, "--yes", "--kubeconfig", str(file))
-    assert done.returncode == 2
-    assert f"system:serviceaccount:{NAMESPACE}:reader" in done.stderr
-    assert 'cannot create resource "jobs" in API group "batch"' in done.stderr
 
 
 def test_another_cluster_and_another_context_are_told(here: Laptop, api: ClusterApi) -> None:

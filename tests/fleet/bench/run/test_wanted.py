@@ -27,12 +27,9 @@ def root(tmp_path: Path) -> Path:
     return project(tmp_path, **{"try": SMALL_STACK + BENCHMARK, "off": SMALL_STACK, "file": SMALL_STACK + sharegpt})
 
 
-def test_without_changes_the_stack_file_counts(root: Path) -> None:
+def test_changes_go_over_the_stack_file_and_leave_the_rest(root: Path) -> None:
     benchmark = settings_for(root, "try", Changes()).benchmark
     assert (benchmark.repeats, benchmark.prompts_per_client, benchmark.concurrency) == (1, 100, None)
-
-
-def test_changes_go_over_the_stack_file_and_leave_the_rest(root: Path) -> None:
     changes = Changes(workload="vllm-1024-512", concurrency="100,200", repeats=5, prompts_per_client=200)
     benchmark = settings_for(root, "try", changes).benchmark
     assert benchmark.workload == "vllm-1024-512"

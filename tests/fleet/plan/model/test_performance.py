@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,14 +13,12 @@ from hypothesis import strategies as st
 
 from facts import figures
 from facts.workloads import Lengths, Workload, named_workload
-from fleet.plan.model.calibration import calibration
 from fleet.plan.model.deployment import Deployment, EngineShape, OfferedLoad, measured_load, record_fleet
 from fleet.plan.model.estimates import Estimate
-from fleet.plan.model.fleet_rate import OverloadedError
 from fleet.plan.model.measured import FITTED_LOADS, PHASES
 from fleet.plan.model.performance import ContextTooShortError, Performance, estimate
 from tests.fleet.plan.model import trials
-from tests.fleet.plan.model.published import Role, Row, rows
+from tests.fleet.plan.model.published import Row, rows
 from tests.support.rows import each_row
 
 ROOT = Path(__file__).parents[4]
@@ -35,33 +33,10 @@ def _with(**options: object) -> Deployment:
     return Deployment(nodes=1, engine=replace(record_fleet(1).engine, **options))  # type: ignore[arg-type]
 
 
-def _of(metric: str, *roles: Role) -> list[Row]:
-    return [row for row in rows(*roles) if row.metric == metric]
-
-
-@each_row("row", _of("total_tokens_per_s", "predicted"))
-def test_throughput_it_was_not_fitted_to_is_within_3_percent(row: Row) -> None:
-    assert abs(row.error_percent) < 3
-    assert row.is_within
-
-
-@each_row("row", _of("tpot_ms", "predicted"))
-def test_time_per_token_it_was_not_fitted_to_is_within_3_percent(row: Row) -> None:
-    # The second run's 46.9 ms is missed by 3.1: its first run's 44 ms, which the fit saw, leaves no value nearer to both.
-    assert abs(row.error_percent) < 3.15
-    assert row.is_within
-
-
-@each_row("row", _of("ttft_ms"))
-def test_the_interval_of_the_first_token_holds_every_published_one(row: Row) -> None:
+@each_row("row", [*rows("predicted"), *(row for row in rows("fitted") if row.metric == "ttft_ms")])
+def test_the_interval_holds_every_published_row_that_was_not_fitted(row: Row) -> None:
     assert row.is_within
     assert row.predicted.high / row.predicted.low < 1.6
-
-
-@pytest.mark.parametrize("published_ms", [8_065, 6_239])
-def test_it_holds_both_readings_of_one_configuration(published_ms: float) -> None:
-    first = _record().ttft_ms
-    assert first.low <= published_ms <= first.high
 
 
 @each_row("row", rows("fitted"))
@@ -198,22 +173,12 @@ def test_a_request_longer_than_the_context_is_refused_by_how_much() -> None:
         estimate(record_fleet(1), long, measured_load(1))
 
 
-def test_more_requests_than_the_fleet_answers_are_refused() -> None:
-    with pytest.raises(OverloadedError, match=r"1 node .* 90"):
-        estimate(record_fleet(1), ARTICLE, OfferedLoad(requests_per_s=90))
-
-
 def test_offered_requests_come_back_as_they_were_offered() -> None:
     answer = estimate(record_fleet(8), ARTICLE, OfferedLoad(requests_per_s=500))
     assert (answer.requests_per_s.low, answer.requests_per_s.high) == (500, 500)
     assert answer.total_tokens_per_s.value == 500 * 1152
     assert answer.in_flight < 16_000
     assert answer.tpot_ms.value < _record(8).tpot_ms.value
-
-
-def test_output_tokens_are_a_third_of_the_total() -> None:
-    record = _record(12)
-    assert record.output_tokens_per_s.value * 3 == pytest.approx(record.total_tokens_per_s.value)
 
 
 def test_the_record_can_hit_no_prefix_and_says_from_where_on_it_could() -> None:
@@ -248,27 +213,6 @@ engines = st.builds(
 
 def _exactly(prompt: int, answer: int) -> Workload:
     return Workload(input_tokens=Lengths.exactly(prompt), output_tokens=Lengths.exactly(answer))
-
-
-@given(
-    engine=engines,
-    length=lengths,
-    nodes=st.integers(2, 30),
-    per_node=st.floats(1, 2_000),
-    routing=st.sampled_from(["cluster-ip", "inference-gateway"]),
-)
-def test_no_answer_is_negative_and_no_share_above_100_percent(
-    engine: EngineShape, length: tuple[int, int], nodes: int, per_node: float, routing: str
-) -> None:
-    deployment = Deployment(nodes=nodes, engine=engine, routing=routing)  # type: ignore[arg-type]
-    answer = estimate(deployment, _exactly(*length), OfferedLoad(in_flight=per_node * nodes))
-    for field in fields(Performance):
-        value = getattr(answer, field.name)
-        if isinstance(value, Estimate):
-            assert value.low >= 0, field.name
-    assert answer.kv_cache_peak_percent <= 100
-    assert answer.running_per_engine <= engine.max_num_seqs
-    assert answer.memory.cache_gib <= answer.memory.budget_gib <= answer.memory.gpu_gib
 
 
 @given(engine=engines, length=lengths, more=st.integers(1, 500), users=st.floats(1, 2_000))
@@ -308,7 +252,3 @@ def test_the_planner_imports_nothing_heavy_and_no_other_room() -> None:
 def _run(program: str) -> str:
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=True, capture_output=True, text=True)
     return done.stdout
-
-
-def test_the_calibration_is_read_once() -> None:
-    assert calibration() is calibration()

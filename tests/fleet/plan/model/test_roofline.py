@@ -358,13 +358,6 @@ def test_bursts_may_delay_the_first_token_alike_on_every_machine(machine: str) -
     assert 3 * engine_ms <= first.high
 
 
-def test_a_prompt_of_120000_tokens_does_not_start_within_half_a_second_on_any_machine() -> None:
-    work = Workload(input_tokens=Lengths.exactly(120_000), output_tokens=Lengths.exactly(300))
-    for machine in ("a4-highgpu-8g", "a3-ultragpu-8g"):
-        fleet = one(machine, "Qwen/Qwen3.5-27B-FP8", tensor_parallel=1, data_parallel=8, max_model_len_tokens=131_072)
-        assert estimate(fleet, work, OfferedLoad(in_flight=8)).ttft_ms.low > 1_435
-
-
 # API servers ----------------------------------------------------------------------------------------------------------
 
 

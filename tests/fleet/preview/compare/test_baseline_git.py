@@ -37,6 +37,11 @@ def git(root: Path, *arguments: str) -> str:
     return done.stdout.strip()
 
 
+def committed(root: Path) -> None:
+    git(root, "add", "--all")
+    git(root, "commit", "--quiet", "--allow-empty", "--message", "another")
+
+
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
     """A project with one commit on branch `main`."""
@@ -51,8 +56,7 @@ def repository(tmp_path: Path) -> Path:
     (root / "settings").mkdir()
     (root / "settings" / "__init__.py").write_text("MARK = 1\n")
     (root / ".gitattributes").write_text("names.py export-ignore\n")
-    git(root, "add", "--all")
-    git(root, "commit", "--quiet", "--message", "first")
+    committed(root)
     return root
 
 
@@ -70,8 +74,7 @@ def test_a_package_of_the_recorders_name_is_the_other_programs(repository: Path)
     (repository / "facts" / "__init__.py").touch()
     (repository / "facts" / "figures.py").write_text('OLD = "old-"\n')
     (repository / "names.py").write_text("from facts.figures import OLD as PREFIX\n")
-    git(repository, "add", "--all")
-    git(repository, "commit", "--quiet", "--message", "facts")
+    committed(repository)
     (repository / "facts" / "figures.py").write_text('OLD = "new-"\n')
     assert networks(recorded(repository)) == ["old-a", "old-b"]
 
@@ -87,8 +90,7 @@ def test_names_that_are_not_utf_8_are_no_hindrance(repository: Path) -> None:
     inner.mkdir()
     for name in ("Pulumi.yaml", "Pulumi.dev.yaml", "__main__.py", "names.py"):
         (inner / name).write_bytes((moved / name).read_bytes())
-    git(moved, "add", "--all")
-    git(moved, "commit", "--quiet", "--message", "second")
+    committed(moved)
     for root in (moved, inner):
         assert networks(recorded(root)) == ["old-a", "old-b"]
 
@@ -117,8 +119,7 @@ def test_the_checkout_stays_as_it_is_and_nothing_is_left_behind(repository: Path
 
 def test_several_stacks_take_one_process(repository: Path) -> None:
     (repository / "Pulumi.other.yaml").write_text(STACK.replace("[a, b]", "[x]"))
-    git(repository, "add", "--all")
-    git(repository, "commit", "--quiet", "--message", "other")
+    committed(repository)
     with GitBaseline("main", repository, ("dev", "other")) as baseline:
         both = [baseline.wait(stack).recording for stack in ("dev", "other")]
     assert [networks(one) for one in both] == [["old-a", "old-b"], ["old-x"]]
@@ -127,7 +128,7 @@ def test_several_stacks_take_one_process(repository: Path) -> None:
 def test_a_tag_a_commit_and_an_ancestor_are_references(repository: Path) -> None:
     commit = git(repository, "rev-parse", "HEAD")
     git(repository, "tag", "v1")
-    git(repository, "commit", "--quiet", "--allow-empty", "--message", "second")
+    committed(repository)
     for reference, label in (("v1", f"v1 ({commit[:8]})"), (commit, commit[:8]), ("HEAD~1", f"HEAD~1 ({commit[:8]})")):
         with GitBaseline(reference, repository, ("dev",)) as baseline:
             assert baseline.wait("dev").label == label
@@ -140,8 +141,7 @@ def test_a_project_in_a_folder_of_its_repository(tmp_path: Path, repository: Pat
     outer = tmp_path / "outer"
     (inner / ".git").rename(tmp_path / "old-git")
     git(outer, "init", "--quiet", "--initial-branch=main")
-    git(outer, "add", "--all")
-    git(outer, "commit", "--quiet", "--message", "all")
+    committed(outer)
     assert networks(recorded(inner)) == ["old-a", "old-b"]
 
 
@@ -162,7 +162,7 @@ def test_without_the_stack_file_everything_is_new(repository: Path) -> None:
 
 def test_a_program_that_fails_says_whose_it_is(repository: Path) -> None:
     (repository / "names.py").write_text("raise RuntimeError('too old')\n")
-    git(repository, "commit", "--quiet", "--all", "--message", "broken")
+    committed(repository)
     before = left_behind()
     with pytest.raises(BaselineError, match=r"program of main \(\w{8}\).*: too old \(names.py:1\)"):
         recorded(repository)
@@ -173,21 +173,21 @@ def test_a_process_that_dies_says_what_it_said(repository: Path) -> None:
     (repository / "names.py").write_text(
         "import os, sys\nsys.stderr.write('no memory left')\nsys.stderr.flush()\nos._exit(7)\n"
     )
-    git(repository, "commit", "--quiet", "--all", "--message", "dies")
+    committed(repository)
     with pytest.raises(BaselineError, match=r"ended with 7:\nno memory left"):
         recorded(repository)
 
 
 def test_what_the_program_prints_disturbs_nobody(repository: Path, capfd: pytest.CaptureFixture[str]) -> None:
     (repository / "names.py").write_text("print('x' * 1_000_000)\nPREFIX = 'loud-'\n")
-    git(repository, "commit", "--quiet", "--all", "--message", "loud")
+    committed(repository)
     assert networks(recorded(repository)) == ["loud-a", "loud-b"]
     assert capfd.readouterr().out == ""
 
 
 def test_an_interrupted_preview_leaves_no_process_and_no_folder(repository: Path) -> None:
     (repository / "names.py").write_text("import time\ntime.sleep(60)\n")
-    git(repository, "commit", "--quiet", "--all", "--message", "slow")
+    committed(repository)
     before = left_behind()
 
     def interrupted() -> None:
@@ -205,7 +205,7 @@ def test_a_reference_that_is_none_says_how_to_get_one(repository: Path, tmp_path
     with pytest.raises(BaselineError, match="git reference 'nowhere' not found"):
         GitBaseline("nowhere", repository, ("dev",))
     clone = tmp_path / "shallow"
-    git(repository, "commit", "--quiet", "--allow-empty", "--message", "second")
+    committed(repository)
     git(tmp_path, "clone", "--quiet", "--depth=1", repository.as_uri(), str(clone))
     with pytest.raises(BaselineError, match="this clone is shallow; run git fetch"):
         GitBaseline("HEAD~1", clone, ("dev",))
@@ -227,7 +227,7 @@ def test_outside_of_a_repository_there_is_no_reference(tmp_path: Path) -> None:
 
 def test_a_stack_file_that_cannot_be_read_is_refused(repository: Path) -> None:
     (repository / "Pulumi.dev.yaml").write_text("config: [\n")
-    git(repository, "commit", "--quiet", "--all", "--message", "broken")
+    committed(repository)
     with pytest.raises(BaselineError, match=r"Pulumi.dev.yaml of main \(\w{8}\) cannot be read"):
         recorded(repository)
 
@@ -236,8 +236,7 @@ def test_other_pins_and_secrets_sealed_anew_are_told(repository: Path) -> None:
     (repository / "requirements.txt").write_text("pulumi==3.1.0\nother==1\n")
     secret = STACK + "  vllm-fleet:key:\n    secure: AAA\n"
     (repository / "Pulumi.dev.yaml").write_text("encryptionsalt: v1:x\n" + secret)
-    git(repository, "add", "--all")
-    git(repository, "commit", "--quiet", "--message", "pins")
+    committed(repository)
     (repository / "requirements.txt").write_text("pulumi==3.2.0  # newer\nother==1\n")
     (repository / "Pulumi.dev.yaml").write_text("encryptionsalt: v1:x\n" + secret.replace("AAA", "BBB"))
     with GitBaseline("main", repository, ("dev",)) as baseline:
@@ -257,7 +256,6 @@ def test_a_stack_reference_is_answered_from_the_reference(repository: Path) -> N
         "    pulumi.export('name', 'the-base')\n"
     )
     (repository / "Pulumi.base.yaml").write_text(STACK)
-    git(repository, "add", "--all")
-    git(repository, "commit", "--quiet", "--message", "two")
+    committed(repository)
     (repository / "Pulumi.base.yaml").unlink()
     assert recorded(repository).outputs == {"from": "the-base"}

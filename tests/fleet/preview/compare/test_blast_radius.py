@@ -75,10 +75,6 @@ def test_another_image_restarts_replicas_one_by_one() -> None:
     radius = changes.blast_radius
     assert (radius.replicas_restarted, radius.gpus_restarted) == (12, 96)
     assert radius.minutes_of_reduced_capacity == 120
-    (effect,) = changes.effects
-    for figure in ("96 GPUs", "12 replicas of qwen35-server", "120 minutes", "11 of 12"):
-        assert figure in effect
-    assert dangers(changes) == []
 
 
 @pytest.mark.parametrize(
@@ -89,23 +85,15 @@ def test_another_image_restarts_replicas_one_by_one() -> None:
         ({"maxSurge": 1, "maxUnavailable": 0}, 0, 0),
         ({"maxSurge": 0, "maxUnavailable": 0}, 1, 120),
         ({}, 3, 40),
+        ({"maxUnavailable": 12}, 12, 10),
     ],
 )
 def test_the_pace_is_that_of_the_rollout(rolling: dict[str, Any], at_a_time: int, minutes: int) -> None:
     [pods] = gpu_pods([strategy(**rolling)])
     assert pods.unavailable == at_a_time
-    paced = edited(strategy(**rolling), IMAGE, "vllm:2")
-    assert changes_of(paced).blast_radius.minutes_of_reduced_capacity == minutes
-
-
-@pytest.mark.parametrize(
-    "how", [{"type": "Recreate"}, {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 12}}]
-)
-def test_all_at_once_is_a_danger(how: dict[str, Any]) -> None:
-    changes = changes_of(edited(edited(SERVER, "spec/strategy", how), IMAGE, "vllm:2"))
-    assert changes.blast_radius.minutes_of_reduced_capacity == 10
-    assert dangers(changes) == ["all-replicas-at-once"]
-    assert "10 minutes" in changes.headline[0]
+    changes = changes_of(edited(strategy(**rolling), IMAGE, "vllm:2"))
+    assert changes.blast_radius.minutes_of_reduced_capacity == minutes
+    assert dangers(changes) == ["all-replicas-at-once"] * (at_a_time == 12)
 
 
 def test_what_may_change_may_restart() -> None:
@@ -257,17 +245,8 @@ def test_a_gateway_that_clients_no_longer_reach_is_a_danger(
     assert dangers(compare(recording(*before), recording(*after))) == ["endpoint-moved"] * told
 
 
-@pytest.mark.parametrize(
-    ("cluster", "lost"),
-    [
-        (replace(CLUSTER, protect=False), "protect"),
-        (edited(CLUSTER, "deletionProtection", False), "deletionProtection"),
-    ],
-)
-def test_protection_that_goes_is_a_danger(cluster: RecordedResource, lost: str) -> None:
-    changes = changes_of(cluster)
-    assert dangers(changes) == ["protection-removed"]
-    assert f"({lost})" in changes.dangers[0].message
+def test_protection_that_goes_is_a_danger() -> None:
+    assert dangers(changes_of(edited(CLUSTER, "deletionProtection", False))) == ["protection-removed"]
 
 
 def test_protection_that_comes_is_none() -> None:

@@ -27,13 +27,8 @@ from tests.fleet.preview.fleets import (
     one_of,
     recording,
 )
-from tests.fleet.preview.programs import TOKEN, fleet_like
+from tests.fleet.preview.programs import TOKEN
 from tests.fleet.preview.sample_report import PROJECT, STACK, resource
-
-
-def test_a_whole_program_changes_nothing_against_itself() -> None:
-    changes = compare(fleet_like("preview"), fleet_like("preview"))
-    assert (changes.pending, changes.changed, changes.outputs) == (False, (), ())
 
 
 @given(st.lists(st.dictionaries(st.sampled_from(["spec", "data", "metadata", "name"]), VALUES), max_size=4))

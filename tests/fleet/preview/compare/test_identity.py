@@ -9,6 +9,7 @@ import pulumi
 from fleet.preview.compare.identity import Matches, match
 from fleet.preview.record.recording import Recording
 from tests.fleet.preview.programs import run
+from tests.support.rows import each_row
 
 NETWORK = "gcp:compute/network:Network"
 BUCKET = "gcp:storage/bucket:Bucket"
@@ -46,23 +47,70 @@ def names(found: Matches) -> dict[str, str]:
     return short
 
 
-def test_a_rename_without_an_alias_is_another_resource() -> None:
-    """A child with a name of its own lives on: the name of its parent is no part of a URN."""
-    found, _, _ = matched(lambda: Outer("web"), lambda: Outer("site"))
-    assert names(found) == {"apart": "apart"}
+def net(name: str, *former: pulumi.Alias | str, parent: pulumi.Resource | None = None) -> None:
+    options = pulumi.ResourceOptions(parent=parent, aliases=[*former])
+    pulumi.CustomResource(NETWORK, name, {"name": "n"}, options)
 
 
-def test_the_alias_of_a_component_reaches_children_and_grandchildren() -> None:
-    renamed = pulumi.ResourceOptions(aliases=[pulumi.Alias(name="web")])
-    found, _, _ = matched(lambda: Outer("web"), lambda: Outer("site", renamed))
-    assert names(found) == {
-        "site": "web",
-        "site-net": "web-net",
-        "apart": "apart",
-        "site-inner": "web-inner",
-        "site-inner-net": "web-inner-net",
-    }
-    assert found.conflicts == ()
+def box(name: str = "box", *former: pulumi.Alias) -> pulumi.ComponentResource:
+    return pulumi.ComponentResource("fixture:x:Box", name, None, pulumi.ResourceOptions(aliases=[*former]))
+
+
+def beside_its_box(name: str = "box", *former: pulumi.Alias) -> None:
+    net("net", pulumi.Alias(parent=box(name, *former)))
+
+
+RENAMED = pulumi.Alias(name="web")
+
+
+@each_row(
+    ("old", "new", "found"),
+    [
+        # A child with a name of its own lives on: the name of its parent is no part of a URN.
+        (lambda: Outer("web"), lambda: Outer("site"), {"apart": "apart"}),
+        # The alias of a component reaches children and grandchildren.
+        (
+            lambda: Outer("web"),
+            lambda: Outer("site", pulumi.ResourceOptions(aliases=[RENAMED])),
+            {
+                "site": "web",
+                "site-net": "web-net",
+                "apart": "apart",
+                "site-inner": "web-inner",
+                "site-inner-net": "web-inner-net",
+            },
+        ),
+        # A child that moves out of its parent names the former one.
+        (lambda: net("net", parent=box()), beside_its_box, {"box": "box", "net": "net"}),
+        (beside_its_box, lambda: net("net", parent=box()), {"box": "box"}),
+        # A child that moves into a component was without a parent.
+        (
+            lambda: net("net"),
+            lambda: net("net", pulumi.Alias(parent=pulumi.ROOT_STACK_RESOURCE), parent=box()),
+            {"net": "net"},
+        ),
+        # The engine reads an alias's parent through that parent's own alias.
+        (
+            lambda: net("net", parent=box("old-box")),
+            lambda: beside_its_box("new-box", pulumi.Alias(name="old-box")),
+            {"new-box": "old-box", "net": "net"},
+        ),
+        # A former URN is taken as it is written.
+        (
+            lambda: net("before"),
+            lambda: net("after", "urn:pulumi:test::fixture::gcp:compute/network:Network::before"),
+            {"after": "before"},
+        ),
+        # The present name comes before any alias.
+        (lambda: (net("a"), net("b")), lambda: net("b", pulumi.Alias(name="a")), {"b": "b"}),
+    ],
+)
+def test_a_resource_is_found_by_its_name_or_an_alias(
+    old: Callable[[], object], new: Callable[[], object], found: dict[str, str]
+) -> None:
+    matches, _, _ = matched(old, new)
+    assert names(matches) == found
+    assert matches.conflicts == ()
 
 
 def test_another_type_of_a_component_moves_what_is_in_it() -> None:
@@ -73,78 +121,9 @@ def test_another_type_of_a_component_moves_what_is_in_it() -> None:
     assert any("fixture:y:Outer$fixture:x:Inner$" in urn for urn in found.old_by_new)
 
 
-def test_a_child_that_moves_out_of_its_parent_names_the_former_one() -> None:
-    def inside() -> None:
-        parent = pulumi.ComponentResource("fixture:x:Box", "box")
-        pulumi.CustomResource(NETWORK, "net", {"name": "n"}, pulumi.ResourceOptions(parent=parent))
-
-    def outside() -> None:
-        parent = pulumi.ComponentResource("fixture:x:Box", "box")
-        pulumi.CustomResource(
-            NETWORK, "net", {"name": "n"}, pulumi.ResourceOptions(aliases=[pulumi.Alias(parent=parent)])
-        )
-
-    found, _, _ = matched(inside, outside)
-    assert names(found) == {"box": "box", "net": "net"}
-    moved, _, _ = matched(outside, inside)
-    assert names(moved) == {"box": "box"}
-
-
-def test_a_child_that_moves_into_a_component_was_without_a_parent() -> None:
-    def inside() -> None:
-        parent = pulumi.ComponentResource("fixture:x:Box", "box")
-        former = pulumi.Alias(parent=pulumi.ROOT_STACK_RESOURCE)
-        pulumi.CustomResource(NETWORK, "net", {"name": "n"}, pulumi.ResourceOptions(parent=parent, aliases=[former]))
-
-    found, _, _ = matched(lambda: pulumi.CustomResource(NETWORK, "net", {"name": "n"}), inside)
-    assert names(found) == {"net": "net"}
-
-
-def test_the_former_parent_may_have_been_renamed_itself() -> None:
-    """The engine reads an alias's parent through that parent's own alias."""
-
-    def old() -> None:
-        box = pulumi.ComponentResource("fixture:x:Box", "old-box")
-        pulumi.CustomResource(NETWORK, "net", {"name": "n"}, pulumi.ResourceOptions(parent=box))
-
-    def new() -> None:
-        box = pulumi.ComponentResource(
-            "fixture:x:Box", "new-box", None, pulumi.ResourceOptions(aliases=[pulumi.Alias(name="old-box")])
-        )
-        pulumi.CustomResource(NETWORK, "net", {"name": "n"}, pulumi.ResourceOptions(aliases=[pulumi.Alias(parent=box)]))
-
-    found, _, _ = matched(old, new)
-    assert names(found) == {"new-box": "old-box", "net": "net"}
-
-
-def test_a_former_urn_is_taken_as_it_is_written() -> None:
-    former = "urn:pulumi:test::fixture::gcp:compute/network:Network::before"
-    found, _, _ = matched(
-        lambda: pulumi.CustomResource(NETWORK, "before", {"name": "n"}),
-        lambda: pulumi.CustomResource(NETWORK, "after", {"name": "n"}, pulumi.ResourceOptions(aliases=[former])),
-    )
-    assert names(found) == {"after": "before"}
-
-
-def test_the_present_name_comes_before_any_alias() -> None:
-    def two() -> None:
-        pulumi.CustomResource(NETWORK, "a", {"name": "a"})
-        pulumi.CustomResource(NETWORK, "b", {"name": "b"})
-
-    def one() -> None:
-        pulumi.CustomResource(NETWORK, "b", {"name": "b"}, pulumi.ResourceOptions(aliases=[pulumi.Alias(name="a")]))
-
-    found, _, _ = matched(two, one)
-    assert names(found) == {"b": "b"}
-
-
 def test_two_that_claim_one_former_name_are_a_conflict() -> None:
-    def new() -> None:
-        for name in ("b", "c"):
-            former = pulumi.ResourceOptions(aliases=[pulumi.Alias(name="a")])
-            pulumi.CustomResource(NETWORK, name, {"name": name}, former)
-
-    found, _, _ = matched(lambda: pulumi.CustomResource(NETWORK, "a", {"name": "a"}), new)
+    former = pulumi.Alias(name="a")
+    found, _, _ = matched(lambda: net("a"), lambda: (net("b", former), net("c", former)))
     (conflict,) = found.conflicts
     for name in "abc":
         assert f"Network::{name}" in conflict

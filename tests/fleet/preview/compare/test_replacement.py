@@ -14,7 +14,7 @@ import yaml
 from pulumi._types import input_type_py_to_pulumi_names
 
 from fleet.preview.compare.replacement import DATA, rules_of
-from tests.fleet.preview.programs import fleet_like
+from tests.fleet.preview.programs import whole_fleet
 
 ROOT = Path(__file__).parents[4]
 WRITTEN = yaml.safe_load(DATA.read_text(encoding="utf-8"))
@@ -61,7 +61,7 @@ def test_every_google_type_of_the_code_is_covered() -> None:
 
 
 def test_every_kubernetes_object_is_replaced_with_its_name() -> None:
-    for one in fleet_like("preview").resources:
+    for one in whole_fleet("preview").resources:
         if one.type.startswith("kubernetes:") and "helm" not in one.type:
             assert "metadata.name" in {rule.pattern for rule in rules_of(one.type)}
 

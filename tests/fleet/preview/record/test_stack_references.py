@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pulumi
@@ -35,11 +36,11 @@ def guest_of(name: str) -> None:
     pulumi.export("absent", other.get_output("absent"))
 
 
-def references(root: Path, recorded: list[str] | None = None) -> StackReferences:
+def references(root: Path, programs: Callable[[str], Callable[[], None]] = lambda _: base) -> StackReferences:
+    """The references of stack guest to the stacks of these programs."""
+
     def record_stack(stack: str, nested: StackReferences) -> Recording:
-        if recorded is not None:
-            recorded.append(stack)
-        return run(base, "known", stack=stack, stack_outputs=nested)
+        return run(programs(stack), "known", stack=stack, stack_outputs=nested)
 
     return StackReferences(root, project="fixture", stack="guest", record_stack=record_stack)
 
@@ -98,17 +99,13 @@ def test_one_unknown_output_makes_all_unknown_and_is_named() -> None:
 
 def test_each_stack_is_recorded_once(root: Path) -> None:
     recorded: list[str] = []
-    source = references(root, recorded)
+    source = references(root, lambda stack: recorded.append(stack) or base)  # type: ignore[func-returns-value]
     assert source("base").values == source("base").values
     assert recorded == ["base"]
 
 
 def test_stacks_that_refer_to_each_other_are_refused(root: Path) -> None:
-    def record_stack(stack: str, nested: StackReferences) -> Recording:
-        other = {"base": "guest", "guest": "base"}[stack]
-        return run(lambda: guest_of(other), stack=stack, stack_outputs=nested)
-
-    source = StackReferences(root, project="fixture", stack="guest", record_stack=record_stack)
+    source = references(root, lambda stack: lambda: guest_of({"base": "guest", "guest": "base"}[stack]))
     with pytest.raises(ProgramError, match=r"in a circle: guest -> base -> guest"):
         run(lambda: guest_of("base"), stack="guest", stack_outputs=source)
 
@@ -117,10 +114,7 @@ def test_an_error_of_the_other_stack_names_it(root: Path) -> None:
     def broken() -> None:
         raise ValueError("no zone")
 
-    def record_stack(stack: str, nested: StackReferences) -> Recording:
-        return run(broken, stack=stack, stack_outputs=nested)
-
-    source = StackReferences(root, project="fixture", stack="guest", record_stack=record_stack)
+    source = references(root, lambda _: broken)
     with pytest.raises(ProgramError, match=r"^stack base, .*: no zone"):
         run(lambda: guest_of("base"), stack="guest", stack_outputs=source)
 

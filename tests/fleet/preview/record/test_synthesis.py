@@ -91,12 +91,6 @@ def test_a_cluster_has_endpoints_and_a_certificate_that_says_it_is_none() -> Non
     assert cluster["workloadIdentityConfig"] == {"workloadPool": "my-project.svc.id.goog"}
 
 
-def test_a_service_account_has_an_address_and_a_member() -> None:
-    account = outputs("gcp:serviceaccount/account:Account", accountId="fleet")
-    assert account["email"] == "fleet@my-project.iam.gserviceaccount.com"
-    assert account["member"] == "serviceAccount:fleet@my-project.iam.gserviceaccount.com"
-
-
 def test_a_bucket_has_a_url() -> None:
     assert outputs("gcp:storage/bucket:Bucket", name="b")["url"] == "gs://b"
 

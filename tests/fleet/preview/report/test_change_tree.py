@@ -24,21 +24,6 @@ def lines(changes: Changes) -> list[str]:
     return [] if tree is None else walk(tree, 0)
 
 
-def test_it_follows_the_code_and_leaves_out_what_is_the_same() -> None:
-    assert lines(sample_changes()) == [
-        "same Stack vllm-fleet-test",
-        "  same OwnPlatform platform",
-        "    update kubernetes provider platform-kubernetes",
-        "    update projects.Service × 4",
-        "  same Server server (1 below unchanged)",
-        "    replace Deployment qwen35-server",
-        "    update ConfigMap weights-download",
-        "    delete PersistentVolumeClaim weights-old",
-        "    replace PersistentVolumeClaim weights-reader",
-        "    create Service server-extra",
-    ]
-
-
 def test_without_a_difference_there_is_no_tree() -> None:
     same = tuple(one for one in sample_changes().resources if one.silent)
     assert lines(sample_changes(resources=same)) == []

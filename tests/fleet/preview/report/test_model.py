@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fleet.preview.record.recording import Diagnostic, Recording
-from fleet.preview.report.change_tree import created_tree, folded_tree
+from fleet.preview.report.change_tree import created_tree
 from fleet.preview.report.resource_facts import kind_of
 from fleet.report.outline import Branch
 from fleet.report.words import CLASS_RESERVATION
@@ -17,18 +17,6 @@ from tests.support.settings import make_settings
 def lines(node: Branch, depth: int = 0) -> list[str]:
     shown = [f"{'  ' * depth}{node.kind} {node.name}: {node.facts}".removesuffix(": ")]
     return shown + [line for child in node.children for line in lines(child, depth + 1)]
-
-
-def test_the_tree_follows_the_code_and_groups_many_leaves_of_one_kind() -> None:
-    assert lines(created_tree(sample_recording())) == [
-        "Stack vllm-fleet-test: 9 resources",
-        "  OwnPlatform platform: 5 resources",
-        "    kubernetes provider platform-kubernetes",
-        "    projects.Service × 4: compute, container, iam, logging",
-        "  Server server: 2 resources",
-        "    Secret hf-token",
-        "    Deployment qwen35-server: 12 replicas · 8 GPU · 160 CPU · spot · 15 s grace · protected",
-    ]
 
 
 def test_every_registration_is_a_create_and_a_stack_that_is_only_read_is_none() -> None:
@@ -45,11 +33,6 @@ def test_a_resource_below_another_resource_stays_in_the_tree() -> None:
     assert "      projects.IAMMember member: viewer" in lines(created_tree(sample_recording("preview", child)))
 
 
-def test_the_first_screen_has_the_largest_branches_and_counts_the_others() -> None:
-    for most, names in ((2, ["platform", "server"]), (1, ["server", "… 1 more"])):
-        assert [one.name for one in folded_tree(sample_recording(), most).children] == names
-
-
 @pytest.mark.parametrize(
     ("token", "kind"),
     [
@@ -64,12 +47,6 @@ def test_the_first_screen_has_the_largest_branches_and_counts_the_others() -> No
 )
 def test_a_type_is_named_as_its_readers_know_it(token: str, kind: str) -> None:
     assert kind_of(token) == kind
-
-
-def test_the_fleet_is_counted_in_nodes_and_gpus() -> None:
-    fleet = sample_report().fleet
-    assert (fleet.nodes, fleet.gpus, fleet.capacity, fleet.profile) == (12, 96, "Spot", "record")
-    assert fleet.revision == "2e1b21350ce589fcaafbb3c7d7eac526a7aed582"
 
 
 def test_a_compute_class_reservation_is_said_to_be_paid_anyway() -> None:
@@ -111,13 +88,6 @@ def test_a_gateway_on_the_internet_is_headlined() -> None:
     assert "API key" in danger
 
 
-def test_a_flag_that_the_stack_sets_itself_is_not_on_purpose() -> None:
-    settings = make_settings(server={"replicas": 1, "engine": {"gpuMemoryUtilization": 0.95}})
-    found = [one for one in check(settings) if one.id == "utilisation-with-mtp"]
-    assert len(found) == 1
-    assert found[0].severity == "warning"
-
-
 def test_findings_are_not_repeated_as_the_programs_warnings() -> None:
     finding = next(one for one in check(make_settings()) if one.severity == "deliberate")
     base = sample_recording()
@@ -132,8 +102,3 @@ def test_findings_are_not_repeated_as_the_programs_warnings() -> None:
     )
     (diagnostic,) = sample_report(recording=recording).diagnostics
     assert diagnostic.message.startswith("the token")
-
-
-def test_the_stand_in_project_is_told() -> None:
-    assert "placeholder" in sample_report(stand_in_project=True).remarks[0]
-    assert sample_report().remarks == ()

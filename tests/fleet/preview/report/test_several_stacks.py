@@ -41,19 +41,6 @@ def test_a_stack_that_is_refused_does_not_keep_the_others_from_their_preview() -
     assert len(reports_of(outcomes)) == 1
 
 
-def test_a_row_has_verdict_change_price_and_rate() -> None:
-    name, verdict, change, price, rate = row_of(compared_report())
-    assert name == "test"
-    assert verdict.startswith("✗ blocked by no-surge-on-gpu-pods")
-    words, *effects = change.split("; ")
-    assert words.startswith("replicas 12 → 8, ")
-    assert "; ".join(effects) == "; ".join(compared_report().comparison.effects)  # type: ignore[union-attr]
-    assert price == "at least $392.25 → at least $261.80 an hour"
-    assert rate.startswith("1,103,941 → ")
-    _, _, change, price, _ = row_of(sample_report())
-    assert (change, price[:24]) == ("10 to create", "at least $409.01 an hour")
-
-
 def marks(*violations: Violation) -> str:
     return row_of(sample_report(problems=(), policies=Policies(state="judged", violations=violations)))[1][0]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -21,9 +20,6 @@ class FakeCloud(FakeGoogle):
         """Answers of 503 before the model server answers."""
         self.in_flight = [0]
         """Running requests that /metrics tells, reading by reading; the last one stays."""
-        self.metrics_seconds = 0.0
-        """How long an answer of /metrics takes."""
-        self.metrics_read = 0
         self.files: dict[str, bytes] = {}
         """What the server of files has, by path."""
         self.etag: str | None = '"1"'
@@ -51,8 +47,6 @@ class FakeCloud(FakeGoogle):
         return Answer.of_json(200, {"data": [{"id": model} for model in self.models]})
 
     def _metrics(self) -> Answer:
-        time.sleep(self.metrics_seconds)
-        self.metrics_read += 1
         running = self.in_flight.pop(0) if len(self.in_flight) > 1 else self.in_flight[0]
         text = (
             f'vllm:num_requests_running{{engine="0",model_name="the/model"}} {running}.0\n'

@@ -32,8 +32,6 @@ async def main_async(args):
     if wrong == "dies":
         print("no memory left for this client")
         sys.exit(3)
-    if wrong == "slow":
-        await asyncio.sleep(1.5)
     if wrong != "no-first":
         await fetch_spec_decode_metrics(args.base_url, None)
     if wrong == "dies-later":
@@ -56,7 +54,7 @@ async def main_async(args):
     result = {
         "date": "20260101-000000", "backend": "openai", "max_concurrency": args.max_concurrency, **metadata,
         "completed": n if length else 0, "failed": 0 if length else n, "start_times": starts[:n], "ttfts": [0.002] * n,
-        "itls": [[0.001, 0.001]] * n, "input_lens": [10] * n, "output_lens": [length] * n, "argv": sys.argv,
+        "itls": [[0.001, 0.001]] * n, "input_lens": [10] * n, "output_lens": [length] * n,
         "key": os.environ.get("OPENAI_API_KEY"),
     }
     with open(os.path.join(args.result_dir, args.result_filename), "w") as file:

@@ -9,6 +9,8 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from hashlib import blake2b
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,9 +19,9 @@ from typing import Any
 import pytest
 
 from fleet.bench.folder import Witness
-from tests.support.benchmark import VLLM_PYTHON, needs_vllm
-from tests.workloads.benchmark.pods import tiny_tokenizer
+from tests.support.benchmark import ENVIRONMENT, VLLM_PYTHON, needs_vllm, write_tokenizer
 from tests.workloads.benchmark.pods.stand_in import SERVE, stand_in
+from tests.workloads.waiting import until
 from workloads.benchmark.pods import bench_client
 
 ROOT = Path(__file__).parents[4]
@@ -48,11 +50,11 @@ class Client:
             )
 
     def wait_until_ready(self, seconds: float) -> None:
-        until = time.time() + seconds
-        while not (self.folder / "ready").exists():
+        def is_ready() -> bool:
             assert self.process.poll() is None, self.log.read_text()[-3000:]
-            assert time.time() < until
-            time.sleep(0.01)
+            return (self.folder / "ready").exists()
+
+        until(is_ready, seconds)
 
     def go(self, after: float) -> float:
         moment = time.time() + after
@@ -137,10 +139,7 @@ def test_a_client_whose_launcher_is_gone_waits_for_no_start(tmp_path: Path) -> N
         timeout=40,
         check=True,
     )
-    until = time.time() + 20
-    while Path(f"/proc/{int(launched.stdout)}/fd/0").exists():
-        assert time.time() < until, "the client still waits"
-        time.sleep(0.05)
+    until(lambda: not Path(f"/proc/{int(launched.stdout)}/fd/0").exists(), 20)
     assert "the program that started this client ended before the common start" in (tmp_path / "log").read_text()
 
 
@@ -254,15 +253,34 @@ def test_requests_of_known_length_are_as_many_token_ids(tmp_path: Path) -> None:
 @pytest.fixture(scope="module")
 def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("tokenizer")
-    subprocess.run([VLLM_PYTHON, tiny_tokenizer.__file__, folder], check=True, timeout=120)
+    write_tokenizer(folder)
     return folder
+
+
+@contextmanager
+def noting_server() -> Iterator[Any]:
+    """A server with one engine, which notes each request as `asked`: when it came, its body, and how many were in flight."""
+    # aiohttp takes its time to be imported.
+    from tests.support.simulators.model_server.engine_server import EngineServer
+    from tests.support.simulators.model_server.in_thread import serving
+    from tests.support.simulators.model_server.node import Node, Pace
+
+    class Noting(EngineServer):
+        asked: list[tuple[float, dict[str, Any], int]]
+
+        async def _completions(self, request: Any) -> Any:
+            self.asked.append((time.time(), await request.json(), self.in_flight + 1))
+            return await super()._completions(request)
+
+    Noting.asked = []
+    with serving(lambda: Noting(Node(model="the/model", ranks=1, pace=Pace(fixed_s=0.002)))) as server:
+        yield server
 
 
 def real_client(tmp_path: Path, url: str, tokenizer: Path, *options: str) -> Client:
     common = ["--backend=openai", f"--base-url={url}", "--endpoint=/v1/completions", "--model=the/model"]
     common += [f"--tokenizer={tokenizer}", "--num-warmups=5", "--max-concurrency=8", "--seed=77"]
-    environment = {"VLLM_NO_USAGE_STATS": "1", "HF_HUB_OFFLINE": "1"}
-    return Client(tmp_path, VLLM_PYTHON, str(ROOT), [*common, *options], **environment)
+    return Client(tmp_path, VLLM_PYTHON, str(ROOT), [*common, *options], **ENVIRONMENT)
 
 
 @pytest.mark.slow
@@ -270,10 +288,8 @@ def real_client(tmp_path: Path, url: str, tokenizer: Path, *options: str) -> Cli
 def test_the_real_vllm_warms_up_before_the_start_and_sends_in_the_order_it_was_given(
     tmp_path: Path, tokenizer: Path
 ) -> None:
-    from tests.workloads.benchmark.pods.streaming_server import streaming_server
-
     lengths = ["--random-input-len=60", "--random-output-len=20", "--random-range-ratio=0.3333"]
-    with streaming_server() as server:
+    with noting_server() as server:
         client = real_client(tmp_path, server.url, tokenizer, "--dataset-name=random", "--num-prompts=40", *lengths)
         client.wait_until_ready(120)
         assert len(server.asked) == 5, "the warm-up lies before the start"
@@ -283,17 +299,15 @@ def test_the_real_vllm_warms_up_before_the_start_and_sends_in_the_order_it_was_g
         assert client.process.wait(60) == 0, client.log.read_text()[-3000:]
         warm_up, measured = server.asked[:5], server.asked[5:]
     assert len(measured) == 40
-    assert 0 <= measured[0].at - go < 1.0, "the first request follows the start at once"
-    assert server.peak <= 8
+    assert 0 <= measured[0][0] - go < 1.0, "the first request follows the start at once"
+    assert max(in_flight for *_, in_flight in server.asked) <= 8
     seen, result = client.witness, client.result
     assert seen.program == "vllm bench serve 0.18.1"
-    texts = json.loads((tmp_path / "result").read_text())["generated_texts"]
-    assert [text.partition(" ")[0] for text in texts] == list(seen.prompt_hashes)
-    assert sorted(bench_client.prompt_hash(one.body["prompt"]) for one in measured) == sorted(seen.prompt_hashes)
-    assert {bench_client.prompt_hash(one.body["prompt"]) for one in warm_up} == {seen.prompt_hashes[0]}
+    asked_for = {bench_client.prompt_hash(body["prompt"]): body["max_tokens"] for _, body, _ in measured}
+    assert {bench_client.prompt_hash(body["prompt"]) for _, body, _ in warm_up} == {seen.prompt_hashes[0]}
     # Lengths differ from request to request: lists in another order would not agree.
     assert len(set(seen.asked_output_tokens)) > 5
-    assert list(seen.asked_output_tokens) == result["output_lens"]
+    assert [asked_for[mark] for mark in seen.prompt_hashes] == list(seen.asked_output_tokens) == result["output_lens"]
     assert list(seen.asked_input_tokens) == result["input_lens"]
     starts = [seen.clock.wall + moment - seen.clock.perf_counter for moment in result["start_times"]]
     assert min(starts) >= go - 1e-3
@@ -303,19 +317,17 @@ def test_the_real_vllm_warms_up_before_the_start_and_sends_in_the_order_it_was_g
 @pytest.mark.slow
 @needs_vllm
 def test_the_real_vllm_sends_a_file_of_requests_with_their_own_lengths(tmp_path: Path, tokenizer: Path) -> None:
-    from tests.workloads.benchmark.pods.streaming_server import streaming_server
-
     lines = [{"input_tokens": 64 + n, "output_tokens": 3 + n} for n in range(20)]
-    given = [{"prompt": "bala bale bali", "output_tokens": 30}]
+    given = [{"prompt": "bababa bababe bababi", "output_tokens": 30}]
     (tmp_path / "part.jsonl").write_text("".join(json.dumps(line) + "\n" for line in [*lines, *given]))
     path = f"--dataset-path={tmp_path / 'part.jsonl'}"
     options = ["--dataset-name=custom", path, "--custom-output-len=-1", "--skip-chat-template", "--disable-shuffle"]
-    with streaming_server() as server:
+    with noting_server() as server:
         client = real_client(tmp_path, server.url, tokenizer, *options, "--num-prompts=21", "--ignore-eos")
         client.wait_until_ready(120)
         client.go(0.2)
         assert client.process.wait(60) == 0, client.log.read_text()[-3000:]
-        sent = [one.body for one in server.asked[5:]]
+        sent = [body for _, body, _ in server.asked[5:]]
     assert all(body["ignore_eos"] is True for body in sent)
     seen, result = client.witness, client.result
     assert list(seen.asked_output_tokens) == result["output_lens"] == [*range(3, 23), 30]

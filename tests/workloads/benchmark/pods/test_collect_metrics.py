@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import gzip
-import os
 import queue
-import signal
-import subprocess
-import sys
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fleet.bench.folder import MetricsSample
-from tests.workloads.benchmark.pods.fake_cloud import fake_cloud
-from workloads.benchmark.pods import collect_metrics, server_metrics
+from tests.support.simulators.local_server import Answer, Request, served
+from workloads.benchmark.pods import collect_metrics
 from workloads.benchmark.pods.collect_metrics import Collector
 from workloads.benchmark.pods.server_metrics import ScrapeError, Server, in_flight, parse, resolve, split_address
 
@@ -86,51 +81,27 @@ def test_addresses() -> None:
         resolve([("no-such-host.invalid", 1)])
 
 
-@contextmanager
-def web_server(answer: Any) -> Iterator[int]:
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def log_message(self, *_: Any) -> None:
-            pass
-
-        def do_GET(self) -> None:
-            answer(self)
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    try:
-        yield server.server_address[1]
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
+OF_PAGE = Answer(200, PAGE)
 
 
-def send(handler: BaseHTTPRequestHandler, page: bytes, code: int = 200) -> None:
-    handler.send_response(code)
-    handler.send_header("Content-Length", str(len(page)))
-    handler.end_headers()
-    handler.wfile.write(page)
+def server_of(answer: Callable[[Request], Answer | None] = lambda _: OF_PAGE) -> AbstractContextManager[int]:
+    """The port of a server that keeps connections."""
+    return served(answer, keep_alive=True)
+
+
+def after(seconds: float) -> Answer:
+    time.sleep(seconds)
+    return OF_PAGE
 
 
 def test_a_connection_that_the_server_closed_is_opened_anew() -> None:
-    connections = []
-
-    def answer(handler: BaseHTTPRequestHandler) -> None:
-        connections.append(handler.client_address)
-        send(handler, PAGE)
-        # Without a word, as servers do after an idle time.
-        handler.close_connection = len(connections) == 2
-
-    with web_server(answer) as port:
+    # The third request finds the connection closed without a word, as servers do after an idle time.
+    answers = [OF_PAGE, OF_PAGE, None, OF_PAGE, OF_PAGE]
+    with server_of(lambda _: answers.pop(0)) as port:
         server = Server("127.0.0.1", port)
         assert [server.read().in_flight for _ in range(4)] == [8.0] * 4
         server.close()
-    assert len(connections) == 4
-    assert len(set(connections)) == 2
+    assert answers == []
 
 
 def read_once(port: int, timeout_seconds: float = 5.0) -> None:
@@ -142,9 +113,9 @@ def read_once(port: int, timeout_seconds: float = 5.0) -> None:
 
 
 def test_a_reading_that_fails_says_why() -> None:
-    with web_server(lambda handler: send(handler, b"", 503)) as port, pytest.raises(ScrapeError, match="HTTP 503"):
+    with server_of(lambda _: Answer(503, b"")) as port, pytest.raises(ScrapeError, match="HTTP 503"):
         read_once(port)
-    with web_server(lambda _: time.sleep(0.3)) as port, pytest.raises(ScrapeError, match=r"no answer within 0\.05 s"):
+    with server_of(lambda _: after(0.3)) as port, pytest.raises(ScrapeError, match=r"no answer within 0\.05 s"):
         read_once(port, 0.05)
     with pytest.raises(ScrapeError, match="refused"):
         read_once(1)
@@ -160,10 +131,7 @@ def samples_of(collector: Collector) -> list[MetricsSample]:
 
 
 def test_a_slow_server_holds_up_no_other() -> None:
-    with (
-        web_server(lambda handler: (time.sleep(0.7), send(handler, PAGE))) as slow,
-        web_server(lambda handler: send(handler, PAGE)) as quick,
-    ):
+    with server_of(lambda _: after(0.7)) as slow, server_of() as quick:
         hosts = [("127.0.0.1", slow), ("127.0.0.1", quick)]
         collector = Collector(hosts, period=0.05, resolve_every=5.0, timeout=2.0)
         begun = time.monotonic()
@@ -183,10 +151,10 @@ def test_a_slow_server_holds_up_no_other() -> None:
 def test_tokens_after_the_last_reading_are_not_lost() -> None:
     counted = 1
 
-    def page(handler: BaseHTTPRequestHandler) -> None:
-        send(handler, f'vllm:generation_tokens_total{{engine="0"}} {counted}\n'.encode())
+    def page(_: Request) -> Answer:
+        return Answer(200, f'vllm:generation_tokens_total{{engine="0"}} {counted}\n'.encode())
 
-    with web_server(page) as port:
+    with server_of(page) as port:
         collector = Collector([("127.0.0.1", port)], period=60.0, resolve_every=5.0, timeout=2.0)
         collector.start()
         first = collector.samples.get(timeout=5)
@@ -199,10 +167,7 @@ def test_tokens_after_the_last_reading_are_not_lost() -> None:
 
 
 def test_servers_that_come_and_go_are_followed_and_noted(monkeypatch: pytest.MonkeyPatch) -> None:
-    with (
-        web_server(lambda handler: send(handler, PAGE)) as one,
-        web_server(lambda handler: send(handler, PAGE)) as two,
-    ):
+    with server_of() as one, server_of() as two:
         first, second = ("127.0.0.1", one), ("127.0.0.1", two)
         answers: Iterator[Any] = iter([[first], [first, second], ScrapeError("the resolver is tired"), [second]])
         last: list[Any] = [[second]]
@@ -241,27 +206,3 @@ def test_the_file_has_its_name_once_it_is_whole(tmp_path: Path) -> None:
     writer.join()
     assert gzip.decompress(file.read_bytes()) == b'{"at":1.0,"server":"a"}\n'
     assert [one.name for one in tmp_path.iterdir()] == ["m.jsonl.gz"]
-
-
-def test_told_to_end_the_collector_leaves_a_whole_file(tmp_path: Path) -> None:
-    file = tmp_path / "m.jsonl.gz"
-    root = str(Path(server_metrics.__file__).parents[3])
-    with fake_cloud() as cloud:
-        where = cloud.url.removeprefix("http://")
-        command = [
-            sys.executable,
-            "-m",
-            "workloads.benchmark.pods.collect_metrics",
-            f"--server-pods={where}",
-            f"--out={file}",
-        ]
-        process = subprocess.Popen([*command, "--period-seconds=0.05"], env={**os.environ, "PYTHONPATH": root})
-        until = time.time() + 10
-        while cloud.metrics_read < 3:
-            assert time.time() < until
-            time.sleep(0.02)
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(10) == 0
-    samples = [MetricsSample.model_validate_json(line) for line in gzip.decompress(file.read_bytes()).splitlines()]
-    assert len(samples) >= 3
-    assert samples[0].info == {"block_size": "16"}

@@ -20,8 +20,8 @@ def _workload(kind: str) -> dict[str, Any]:
 def _parts(folder: Path, kind: str, text: str, **changes: Any) -> Parts:
     file = folder / "data"
     file.write_text(text, encoding="utf-8")
-    points = [{"connections": 6, "clients": 3}]
-    return Parts(plan_of(folder, workload=_workload(kind), points=points, prompts_per_client=2, **changes), file)
+    asked = {"points": [{"connections": 6, "clients": 3}], "prompts_per_client": 2, **changes}
+    return Parts(plan_of(folder, workload=_workload(kind), **asked), file)
 
 
 def _written(parts: Parts, folder: Path) -> list[list[bytes]]:
@@ -36,9 +36,10 @@ def _written(parts: Parts, folder: Path) -> list[list[bytes]]:
 
 
 def test_lines_of_a_trace_are_taken_in_turn_over_clients_and_runs(tmp_path: Path) -> None:
-    lines = [json.dumps({"prompt": f"p{n}", "output_tokens": 1}) for n in range(12)]
-    written = _written(_parts(tmp_path, "trace", "\n".join(lines) + "\n\n", repeats=2), tmp_path)
-    assert [len(one) for one in written] == [2] * 6
+    lines = [json.dumps({"prompt": f"p{n}", "output_tokens": 1}) for n in range(16)]
+    points = [{"connections": 6, "clients": 3}, {"connections": 1, "clients": 1}]
+    written = _written(_parts(tmp_path, "trace", "\n".join(lines) + "\n\n", points=points, repeats=2), tmp_path)
+    assert [len(one) for one in written] == [2] * 8
     assert sorted(line for one in written for line in one) == sorted(line.encode() for line in lines)
     again = _written(_parts(tmp_path, "trace", "\n".join(lines[:4]), repeats=2), tmp_path)
     assert len({line for one in again for line in one}) == 4

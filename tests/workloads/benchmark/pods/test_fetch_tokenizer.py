@@ -43,26 +43,17 @@ def run(tmp_path: Path, *, failures: int) -> tuple[subprocess.CompletedProcess[s
     return done, [json.loads(line) for line in calls.read_text().splitlines()]
 
 
-def test_it_asks_for_the_pinned_revision_without_xet(tmp_path: Path) -> None:
-    done, calls = run(tmp_path, failures=0)
-    assert done.returncode == 0
-    (call,) = calls
-    assert (call["repository"], call["revision"], call["local_dir"]) == ("the/model", "abc", "/scratch/tokenizer")
-    assert call["xet"] == "1"
-
-
-def test_a_bad_line_is_tried_again(tmp_path: Path) -> None:
-    done, calls = run(tmp_path, failures=4)
-    assert done.returncode == 0
-    assert len(calls) == 5
-
-
-def test_it_gives_up_with_a_message_that_says_what_was_wanted(tmp_path: Path) -> None:
-    done, calls = run(tmp_path, failures=99)
-    assert done.returncode == 1
-    assert len(calls) == 5
-    assert done.stderr.splitlines()[-1] == "cannot fetch the tokenizer of the/model at abc: the line is bad"
+@pytest.mark.parametrize(("failures", "tries", "code"), [(0, 1, 0), (4, 5, 0), (99, 5, 1)])
+def test_it_asks_for_the_pinned_revision_without_xet_again_and_again(
+    tmp_path: Path, failures: int, tries: int, code: int
+) -> None:
+    done, calls = run(tmp_path, failures=failures)
+    assert (done.returncode, len(calls)) == (code, tries)
+    for call in calls:
+        assert (call["repository"], call["revision"], call["local_dir"]) == ("the/model", "abc", "/scratch/tokenizer")
+        assert call["xet"] == "1"
     assert "Traceback" not in done.stderr
+    assert ("the/model at abc: the line is bad" in done.stderr) == bool(code)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,8 +18,11 @@ from typing import Any
 import pytest
 
 from fleet.bench.folder import Asked, MetricsSample, PodCourse, Witness
+from tests.support.benchmark import Load
+from tests.support.simulators.model_server.node import Node, Pace
 from tests.workloads.benchmark.pods.fake_cloud import FakeCloud, fake_cloud
 from tests.workloads.benchmark.pods.stand_in import stand_in
+from tests.workloads.waiting import until
 from workloads.benchmark.pods import launch_clients
 from workloads.benchmark.pods.client_processes import SPARE_FILES, SPARE_PORTS, wait_for_ports
 
@@ -30,37 +32,8 @@ PREFIX = f"runs/{NAME}/"
 
 def asked(**changes: Any) -> dict[str, Any]:
     """A run.json as the program writes it."""
-    values: dict[str, Any] = {
-        "schema": 1,
-        "stack": "dev",
-        "profile": "article",
-        "served_model": "the/model",
-        "model_revision": "abc",
-        "image": "vllm@sha256:0",
-        "engines_per_replica": 8,
-        "speculative_tokens": 0,
-        "workload": {
-            "name": "article",
-            "kind": "random",
-            "arguments": {"dataset-name": "random", "random-input-len": "768"},
-            "ignore_eos": True,
-        },
-        "points": [{"connections": 8, "clients": 3}],
-        "repeats": 1,
-        "prompts_per_client": 4,
-        "shape": {
-            "model": "the/model",
-            "engine_version": "0.18.1",
-            "machine_type": "a4-highgpu-8g",
-            "replicas": 1,
-            "gpus_per_replica": 8,
-            "flags": {},
-            "env": {},
-            "routing": "cluster-ip",
-            "workload": "article",
-        },
-    }
-    return {**values, **changes}
+    load = Load(input_tokens=768, output_tokens=250, connections=8, clients=3, requests_per_client=4)
+    return {**load.asked(Node(model="the/model", pace=Pace(fixed_s=1.0))), **changes}
 
 
 @dataclass
@@ -126,10 +99,7 @@ class Measurement:
 
     def wait_for(self, holds: Callable[[dict[str, Any]], bool]) -> None:
         """Until the pod's progress is so."""
-        until = time.time() + 60
-        while not holds(self.progress()):
-            assert time.time() < until
-            time.sleep(0.02)
+        until(lambda: holds(self.progress()))
 
 
 @contextmanager
@@ -250,7 +220,8 @@ def test_a_pod_that_is_told_to_end_ends_its_clients_and_stores_what_there_is(tmp
         made.start(asked(repeats=2, prompts_per_client=100), REQUEST_SECONDS="0.5")
         made.wait_for(lambda told: told.get("state") == "running")
         assert made.pod is not None
-        children = _children(made.pod.pid)
+        of_threads = Path(f"/proc/{made.pod.pid}/task").glob("*/children")
+        children = [child for one in of_threads for child in one.read_text().split()]
         assert len(children) == 4, "three clients and the collector"
         made.pod.send_signal(signal.SIGTERM)
         code, log = made.end()
@@ -354,15 +325,3 @@ def test_a_run_waits_for_the_ports_of_the_run_before(tmp_path: Path) -> None:
     closing(0)
     assert wait_for_ports(40_000, 5.0, tmp_path) < 0.1
     assert wait_for_ports(16_000, 5.0, tmp_path / "nowhere") < 0.1
-
-
-def _children(process: int) -> list[int]:
-    found = []
-    for status in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = status.read_text().rpartition(")")[2].split()
-        except OSError:
-            continue
-        if int(fields[1]) == process:
-            found.append(int(status.parent.name))
-    return found

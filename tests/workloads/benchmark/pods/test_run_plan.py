@@ -37,18 +37,6 @@ def test_shares_are_complete_and_even(connections: int, clients: int) -> None:
     assert max(shares) - min(shares) <= 1
 
 
-def test_points_come_in_order_and_every_one_is_repeated(tmp_path: Path) -> None:
-    points = [{"connections": 2_000, "clients": 3}, {"connections": 10, "clients": 1}]
-    plan = plan_of(tmp_path, points=points, repeats=2)
-    assert [run.folder for run in plan.runs] == [
-        "point-00-repeat-0",
-        "point-00-repeat-1",
-        "point-01-repeat-0",
-        "point-01-repeat-1",
-    ]
-    assert [run.first_prompt for run in plan.runs] == [0, 12, 24, 28]
-
-
 def test_the_clients_add_up_to_the_load_with_a_seed_each_over_the_whole_measurement(tmp_path: Path) -> None:
     points = [{"connections": 2_000, "clients": 3}, {"connections": 10, "clients": 1}]
     plan = plan_of(tmp_path, points=points, repeats=2)

@@ -1,10 +1,11 @@
-"""What is only words, or only a fit, changes no object of any stack; what changes a measurement is noticed."""
+"""Programs of pods: they need nothing that an image may not have, and only code changes them. What changes a measurement is noticed."""
 
 from __future__ import annotations
 
 import ast
 import hashlib
-import shutil
+import subprocess
+import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -17,13 +18,17 @@ from fleet.preview.offline import open_stack, record_stack
 from fleet.preview.record.recording import Recording
 from tests.support.rows import each_row
 from tests.support.stacks import recorded_stack
-from workloads import pod_programs
+from workloads.batch.job import PROGRAM as OF_A_BATCH
 from workloads.benchmark.job import PROTOCOL_VERSION
-from workloads.pod_programs import FOLDER, benchmark_programs, code_of
+from workloads.pod_programs import FOLDER, benchmark_programs, code_of, package_of, python_program
 
 ROOT = Path(__file__).resolve().parents[2]
 PINNED = Path(__file__).with_name("benchmark_protocol.yaml")
 PROGRAMS = [*sorted((FOLDER / "benchmark" / "pods").glob("*.py")), FOLDER / "server" / "with_api_key.py"]
+
+IN_IMAGES = {**benchmark_programs(), "with_api_key.py": python_program("server/with_api_key.py")}
+OF_THE_IMAGE = {"bench_client.py": {"vllm"}, "fetch_tokenizer.py": {"huggingface_hub"}}
+"""Imported by that program alone, where it is used."""
 
 
 def docstrings(tree: ast.AST) -> Iterator[tuple[Any, ast.Expr]]:
@@ -89,22 +94,40 @@ def test_the_programs_of_this_protocol_version_are_the_reviewed_ones() -> None:
     )
 
 
+@each_row("name", IN_IMAGES)
+def test_a_program_imports_its_neighbours_and_the_standard_library(name: str) -> None:
+    tree = ast.parse(IN_IMAGES[name])
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.level:
+            wanted = [node.module] if node.module else [alias.name for alias in node.names]
+            assert {f"{module}.py" for module in wanted} <= benchmark_programs().keys()
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            modules = [node.module or ""] if isinstance(node, ast.ImportFrom) else [alias.name for alias in node.names]
+            brought = set() if node in tree.body else OF_THE_IMAGE.get(name, set())
+            assert {module.partition(".")[0] for module in modules} <= sys.stdlib_module_names | brought
+
+
+def test_a_batchs_programs_need_nothing_but_python(tmp_path: Path) -> None:
+    for path, code in package_of(OF_A_BATCH).items():
+        file = tmp_path / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(code, encoding="utf-8")
+    # -I: no site-packages of a user and nothing of this folder; -S: none of the environment.
+    code = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); from {OF_A_BATCH} import main; main(['--help'])"
+    done = subprocess.run([sys.executable, "-ISc", code], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "--request-seconds" in done.stdout
+
+
 def objects(recording: Recording) -> list[tuple[str, Any]]:
     return [(one.urn, one.inputs) for one in recording.resources]
 
 
 @pytest.mark.parametrize("stack", ["gateway", "prod"])  # together they make every object of the other stacks
-def test_other_words_and_another_fit_change_no_object_of_a_stack(
-    stack: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_another_fit_changes_no_object_of_a_stack(stack: str, monkeypatch: pytest.MonkeyPatch) -> None:
     before = objects(recorded_stack(stack))
-    folder = tmp_path / "workloads"
-    shutil.copytree(FOLDER, folder)
-    for file in PROGRAMS:
-        (folder / file.relative_to(FOLDER)).write_text(reworded(file.read_text()))
     fitted_anew = half(calibration.contents())
     with monkeypatch.context() as changed:
-        changed.setattr(pod_programs, "FOLDER", folder)
         changed.setattr(calibration, "contents", lambda: fitted_anew)
         calibration.calibration.cache_clear()
         try:
