@@ -1,4 +1,4 @@
-"""The vLLM server that a stack file or a component declares, as the lessons' `Served`, and the stack file's names of its options."""
+"""The vLLM server that a stack file declares, as the lessons' `Served`, and the stack file's names of its options."""
 
 from __future__ import annotations
 
@@ -24,21 +24,19 @@ from settings.sections.engine import (
     long_name,
     option_value,
 )
-from settings.sections.model import Model
 from settings.sections.weights import MOUNT_PATH
 
 if TYPE_CHECKING:
     from settings.stack import Settings
 
 
-class EngineServer(Served):
-    """One replica's server of which only engine, model, image and GPUs are known: the arguments of a component."""
+class DeclaredServer(Served):
+    """One replica's server of a stack file. `engine` and `tag` replace the stack's."""
 
-    def __init__(
-        self, *, engine: Engine, model: Model, shape: ModelShape | None, tag: str, gpu: Gpu, gpus: int
-    ) -> None:
-        self.engine, self.served_model = engine, model
-        self._shape, self._tag, self._gpu, self._gpus = shape, tag, gpu, gpus
+    def __init__(self, settings: Settings, *, engine: Engine | None = None, tag: str | None = None) -> None:
+        self._settings = settings
+        self.engine = engine or settings.serving.engine
+        self._tag = tag or settings.serving.image.tag
 
     @cached_property
     def flags(self) -> Flags:
@@ -46,7 +44,7 @@ class EngineServer(Served):
         fields = {field: getattr(self.engine, field) for field in flag_fields()}
         options = {long_name(field): _as_parsed(field, value) for field, value in fields.items() if value is not None}
         # As parsed: of a list option the first value.
-        for name, path in list(self.served_model.adapter_paths(MOUNT_PATH).items())[:1]:
+        for name, path in list(self._settings.serving.model.adapter_paths(MOUNT_PATH).items())[:1]:
             options["lora-modules"] = f"{name}={path}"
         extra = parse(self.engine.extra_args)
         return Flags("serve", options={**options, **extra.options}, written=extra.written)
@@ -54,17 +52,17 @@ class EngineServer(Served):
     @property
     def model_names(self) -> tuple[str, ...]:
         """The repository."""
-        return (self.served_model.id,)
+        return (self._settings.serving.model.id,)
 
     @property
     def shape(self) -> ModelShape | None:
         """From the stack's config.json, else from the catalogue."""
-        return self._shape
+        return self._settings.serving.shape
 
     @property
     def declared_weights_gb(self) -> float:
         """Size of the model's files."""
-        return self.served_model.size_gb
+        return self._settings.serving.model.size_gb
 
     @property
     def tag(self) -> str:
@@ -85,61 +83,20 @@ class EngineServer(Served):
         return self.engine.extra_env
 
     @property
-    def tensor_parallel_reason(self) -> str:
-        """None: a component's is judged on its pod."""
-        return ""
-
-    @property
     def gpu(self) -> Gpu:
         """GPU of the machine type."""
-        return self._gpu
+        return self._settings.machine.gpu
 
     @property
     def gpus(self) -> int:
         """GPUs of a replica."""
-        return self._gpus
-
-    @property
-    def cores(self) -> float | None:
-        """Unknown."""
-        return None
+        return self._settings.gpus_per_replica
 
     @property
     def ready_seconds(self) -> float | None:
         """The engine's field; None if not set, because the program then sets the startup budget."""
         written = self.env(READY_TIMEOUT)
         return None if written is None else float(written)
-
-    @property
-    def startup_seconds(self) -> float | None:
-        """Unknown."""
-        return None
-
-    @property
-    def needed_context_tokens(self) -> int | None:
-        """Unknown."""
-        return None
-
-    @property
-    def offered_concurrency(self) -> int | None:
-        """Unknown."""
-        return None
-
-
-class DeclaredServer(EngineServer):
-    """One replica's server of a stack file. `engine` and `tag` replace the stack's."""
-
-    def __init__(self, settings: Settings, *, engine: Engine | None = None, tag: str | None = None) -> None:
-        serving = settings.serving
-        super().__init__(
-            engine=engine or serving.engine,
-            model=serving.model,
-            shape=serving.shape,
-            tag=tag or serving.image.tag,
-            gpu=settings.machine.gpu,
-            gpus=settings.gpus_per_replica,
-        )
-        self._settings = settings
 
     @property
     def tensor_parallel_reason(self) -> str:

@@ -7,13 +7,12 @@ from math import ceil
 from typing import TYPE_CHECKING, Final
 
 from facts.finding import Finding, Severity
-from facts.machines import Machine
 from facts.memory import GIB, max_num_seqs_limit, startup, startup_concurrency
 from facts.models import CATALOGUE
 from facts.releases import number_of
 from settings.checks.adapters import adapter_problems
 from settings.checks.context import context_problems
-from settings.checks.declared_server import DeclaredServer, EngineServer
+from settings.checks.declared_server import DeclaredServer
 from settings.checks.parsers import parser_problems
 from settings.row import Row
 
@@ -102,7 +101,7 @@ def model_problems(settings: Settings) -> Iterator[Finding]:
     yield from _shape(settings)
     yield from context_problems(settings)
     yield from _catalogue(settings)
-    yield from memory_problems("server.engine", DeclaredServer(settings), settings.machine)
+    yield from _memory(DeclaredServer(settings))
     yield from _stated_cache(settings)
 
 
@@ -173,9 +172,9 @@ def _shape(settings: Settings) -> Iterator[Finding]:
         yield _BLOCKS("server.engine.tensorParallelSize", engine.tensor_parallel_size, allowed)
 
 
-def memory_problems(path: str, server: EngineServer, machine: Machine) -> Iterator[Finding]:
-    """A model that does not fit its GPUs: vLLM would exit at startup, on a node that is billed. `path`: of the engine."""
-    shape, engine, gpu = server.shape, server.engine, machine.gpu
+def _memory(server: DeclaredServer) -> Iterator[Finding]:
+    """A model that does not fit its GPUs: vLLM would exit at startup, on a node that is billed."""
+    shape, engine, gpu = server.shape, server.engine, server.gpu
     if shape is None or (layout := server.layout) is None:
         return
     ranks = engine.tensor_parallel_size
@@ -195,7 +194,7 @@ def memory_problems(path: str, server: EngineServer, machine: Machine) -> Iterat
     if startup_concurrency(layout, cache_gib, context) >= 1:
         if layout.architecture.linear_attention_layers:
             limits = (max_num_seqs_limit(layout, gib) for gib in (cache_gib, most_gib))
-            yield from _sequences_above_states(path, server, *limits)
+            yield from _sequences_above_states(server, *limits)
         return
     certain = startup_concurrency(layout, most_gib, context) < 1
     adapters = f", {server.adapters_gib * ranks:,.1f} of them slots of adapters," if server.adapters_gib else ""
@@ -203,10 +202,10 @@ def memory_problems(path: str, server: EngineServer, machine: Machine) -> Iterat
         f"GPUs that hold {weights_gib * ranks:,.0f} GiB of weights{adapters} and a request of {context:,} tokens; "
         f"{ranks} {gpu.name} {'have' if certain else 'have, without what startup takes,'} {share_gib * ranks:,.0f} GiB"
     )
-    yield _TOO_LARGE(f"{path}.tensorParallelSize", ranks, allowed, "error" if certain else "warning")
+    yield _TOO_LARGE("server.engine.tensorParallelSize", ranks, allowed, "error" if certain else "warning")
 
 
-def _sequences_above_states(path: str, server: EngineServer, limit: int, most: int) -> Iterator[Finding]:
+def _sequences_above_states(server: DeclaredServer, limit: int, most: int) -> Iterator[Finding]:
     """More sequences than recurrent states. `limit`: states by the estimate of memory for startup; `most`: without it."""
     if server.sequences <= limit or (server.has_measured_states and "max-num-seqs" in server.flags):
         # The lesson max-num-seqs-refused has the measured limit.
@@ -214,7 +213,7 @@ def _sequences_above_states(path: str, server: EngineServer, limit: int, most: i
     certain = server.sequences > most
     allowed = f"up to {most:,}" if certain else f"up to about {limit:,}, by an estimate of the memory for startup"
     severity: Severity = "note" if not server.refuses_sequences_above_states else "error" if certain else "warning"
-    yield _STATES(f"{path}.maxNumSeqs", server.sequences, allowed, severity)
+    yield _STATES("server.engine.maxNumSeqs", server.sequences, allowed, severity)
 
 
 def _stated_cache(settings: Settings) -> Iterator[Finding]:
