@@ -148,31 +148,22 @@ def test_pulumi_is_asked_in_the_projects_folder(tmp_path: Path, monkeypatch: pyt
 
 
 @pytest.mark.parametrize(
-    ("says", "words"),
+    "says",
     [
-        ("error: PULUMI_ACCESS_TOKEN must be set for login during non-interactive CLI sessions\n", "pulumi login"),
-        ("error: no stack named 'spot' found\n", "pulumi stack ls"),
-        (
-            "error: passphrase must be set with PULUMI_CONFIG_PASSPHRASE or PULUMI_CONFIG_PASSPHRASE_FILE\n",
-            "decrypts the stack",
-        ),
-        ("error: [404] Not found: Stack 'me/vllm-fleet/spot' not found\n", "pulumi stack ls"),
-        ("error: [401] Unauthorized: No credentials provided or are invalid.\n", "pulumi login"),
-        ("error: the moon is full\n", "the moon is full"),
+        "PULUMI_ACCESS_TOKEN must be set for login during non-interactive CLI sessions",
+        "no stack named 'spot' found",
+        "passphrase must be set with PULUMI_CONFIG_PASSPHRASE or PULUMI_CONFIG_PASSPHRASE_FILE",
+        "[401] Unauthorized: No credentials provided or are invalid.",
     ],
 )
-def test_pulumis_troubles_are_told_with_what_to_do(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, says: str, words: str
+def test_pulumis_troubles_are_told_in_its_words_with_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, says: str
 ) -> None:
     with pytest.raises(LiveError) as caught:
-        ask(tmp_path, monkeypatch, SAYS=says, CODE="255")
-    assert words in str(caught.value)
-
-
-def test_a_trouble_that_is_not_known_is_not_taken_for_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(LiveError) as caught:
-        ask(tmp_path, monkeypatch, SAYS="error: kms (code=NotFound): key 401a not found\n", CODE="255")
-    assert str(caught.value).endswith("--stack spot` failed: kms (code=NotFound): key 401a not found")
+        ask(tmp_path, monkeypatch, SAYS=f"error: {says}\n", CODE="255")
+    assert f" failed: {says}. " in str(caught.value)
+    for command in ("pulumi login", "pulumi stack ls", "pulumi up --stack spot"):
+        assert command in str(caught.value)
 
 
 def test_without_pulumi_a_file_is_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
