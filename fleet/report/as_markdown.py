@@ -141,7 +141,7 @@ def _element(element: Element, depth: int) -> Iterator[str]:
         case Code(lines, language):
             yield from fenced(lines, language)
         case Figure():
-            yield from _elements(element.words, depth)
+            pass  # Only a page draws it.
         case Box():
             title = [f"**{prose(element.title)}**", ""] if element.title else []
             yield from alert(

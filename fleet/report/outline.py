@@ -74,12 +74,11 @@ class Next:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
-    """A drawing of the page. `words` stand in its place in Markdown and on a terminal."""
+    """A drawing of the page. Markdown and a terminal leave it out."""
 
     drawn: Callable[[Format], str]
     """Its `<svg>` element, of class `wide` or `narrow`."""
     caption: str = ""
-    words: tuple[Element, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,8 +123,6 @@ class Branch:
     kind: str = ""
     mark: Mark = ""
     facts: str = ""
-    is_group: bool = False
-    """Whether it holds resources instead of being one."""
     reasons: tuple[str, ...] = ()
     """Why it is replaced or deleted."""
     edits: tuple[Edit, ...] = ()

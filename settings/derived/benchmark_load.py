@@ -62,8 +62,6 @@ DATASET_MINUTES: Final = 20
 class LoadPoint:
     """One load of the sweep."""
 
-    per_replica: int
-    """Requests in flight per replica."""
     connections: int
     """Requests in flight of all clients."""
     clients: int
@@ -104,7 +102,6 @@ def load_of(settings: Settings) -> Load:
     return Load(
         points=tuple(
             LoadPoint(
-                per_replica=per_replica,
                 connections=per_replica * replicas,
                 clients=ceil(per_replica * replicas / benchmark.connections_per_client),
                 request_seconds=_request_seconds(settings, per_replica),

@@ -183,7 +183,6 @@ class _Planter:
             name=self._redactor.text(name),
             mark=MARKS[first.operation],
             facts=self._redactor.text(" · ".join(filter(None, told))),
-            is_group=not first.custom,
             reasons=tuple(format_reasons(first)),
             edits=tuple(map(edit_of, edits)),
             children=children,

@@ -50,7 +50,6 @@ BILL = Table(
 TREE = Branch(
     name="vllm-fleet-spot",
     kind="Stack",
-    is_group=True,
     children=(
         Branch(
             name="qwen35-server",
@@ -93,7 +92,7 @@ SAMPLE = Outline(
         ),
         Section(title="Changes", body=(Tree(TREE),), rank=1),
         Section(title="Cost", body=(BILL,), folding="always", rank=2),
-        Section(title="Figures", body=(Figure(drawn=drawn, caption="c", words=(Prose("a bar"),)),), id="figs"),
+        Section(title="Figures", body=(Figure(drawn=drawn, caption="c"),), id="figs"),
         Section(title="Hashes", remark="12", body=(Prose("hidden words"),), folding="always"),
         Section(title="On a page", body=(Prose("on the page"),), folding="screen"),
         Section(title="Outer", body=(Prose("p"), Section(title="Inner", body=(Code(("a: 1",)),)))),
