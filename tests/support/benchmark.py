@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import subprocess
-import time
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +20,7 @@ from tests.support import word_tokenizer
 from tests.support.simulators.bucket import TOKEN, LocalBucket
 from tests.support.simulators.model_server.engine_server import LOOPBACK
 from tests.support.simulators.model_server.node import Node
+from tests.support.waiting import within
 from workloads.pod_programs import PACKAGE, benchmark_programs
 
 VLLM_PYTHON: Final = Path(__file__).resolve().parents[2] / ".venv-vllm" / "bin" / "python"
@@ -100,7 +100,7 @@ def measure(load: Load, node: Node, url: str, room: Path) -> tuple[Path, int]:
     with LocalBucket() as bucket, ExitStack() as stack:
         pod = _start(room, url, bucket)
         stack.callback(_end, pod)
-        _wait(pod)
+        assert within(END_SECONDS, lambda: pod.poll() is not None), "the benchmark's pod has not ended"
         Bucket(bucket.name, Credentials(TOKEN), url=bucket.url).mirror(f"{RUNS}{JOB}-{UID}/", room / "measurement")
     return room / "measurement", pod.returncode
 
@@ -130,13 +130,6 @@ def _start(room: Path, url: str, bucket: LocalBucket) -> subprocess.Popen[bytes]
     command += [f"--{name}={value}" for name, value in options.items()]
     with (room / "pod.log").open("wb") as log:
         return subprocess.Popen(command, env=environment, cwd=room, stdout=log, stderr=log, start_new_session=True)
-
-
-def _wait(pod: subprocess.Popen[bytes]) -> None:
-    until = time.monotonic() + END_SECONDS
-    while pod.poll() is None:
-        assert time.monotonic() < until, "the benchmark's pod has not ended"
-        time.sleep(0.1)
 
 
 def _end(pod: subprocess.Popen[bytes]) -> None:

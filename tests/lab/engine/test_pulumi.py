@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import pytest
 from lab.engine.events import Event, Step
 from tests.support.driven_pulumi import DrivenPulumi
 from tests.support.passing_provider import PassingProvider, served
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.slow
 
@@ -144,13 +144,6 @@ def test_what_a_listener_raises_reaches_the_caller(pulumi: DrivenPulumi) -> None
     with pytest.raises(LookupError):
         pulumi.up("dev", on_event=broken)
     assert pulumi.state("dev").get(SECOND) is not None
-
-
-def until(condition: object) -> None:
-    deadline = time.monotonic() + 60
-    while not condition():  # type: ignore[operator]
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def processes(word: str) -> list[str]:
