@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lab.engine.events import Event, Step
-from tests.support.driven_pulumi import DrivenPulumi
+from tests.support.driven_pulumi import DrivenPulumi, driven
 from tests.support.passing_provider import PassingProvider, served
 from tests.support.waiting import until
 
@@ -42,14 +42,8 @@ def provider() -> PassingProvider:
 
 @pytest.fixture
 def pulumi(tmp_path: Path, provider: PassingProvider) -> Iterator[DrivenPulumi]:
-    root = tmp_path / "root"
-    root.mkdir()
-    (root / "Pulumi.yaml").write_text(PROJECT)
-    (root / "__main__.py").write_text(PROGRAM)
     with served(provider) as port:
-        driver = DrivenPulumi(root, tmp_path / "run", providers={"sample": port})
-        assert driver.run("stack", "init", "dev").code == 0
-        yield driver
+        yield driven(tmp_path, PROJECT, PROGRAM, {"sample": port})
 
 
 def test_a_stack_is_previewed_brought_up_changed_refreshed_and_destroyed(
