@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import zipfile
@@ -10,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.installed import copy_checkout, make_environment
+from tests.support.installed import copy_checkout, make_environment, run_installed
 from tests.workflows.steps import ROOT
 
 pytestmark = pytest.mark.slow
@@ -34,16 +33,7 @@ def python(wheel: Path) -> Path:
 
 
 def fleet(python: Path, cwd: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    environment = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PULUMI_STACK")}
-    return subprocess.run(
-        [str(python.with_name("fleet")), *arguments],
-        cwd=cwd,
-        env=environment | {"COLUMNS": "120"},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=240,
-    )
+    return run_installed(python.with_name("fleet"), *arguments, cwd=cwd)
 
 
 def test_the_wheel_takes_one_name(wheel: Path) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from lab.engine.events import Outcome
 from lab.providers.google.cloud import CLUSTER, SERVICE
 from tests.guides.lines import ROOT
 from tests.guides.world import World, world
@@ -41,6 +42,16 @@ def killed_while_creating(here: World, type_: str) -> None:
         here.hold.until_arrived()
         update.kill()
     here.hold.release()
+
+
+def interrupted_while_creating(here: World, type_: str) -> Outcome:
+    """Ctrl-C while this type is created."""
+    here.hold.at(type_)
+    with here.pulumi.start("up", "dev", "--skip-preview") as update:
+        here.hold.until_arrived()
+        update.cancel()
+        here.hold.release()
+        return update.wait()
 
 
 def test_an_update_that_google_refuses_is_repeated_when_it_may(tmp_path: Path) -> None:
@@ -94,12 +105,7 @@ def test_the_engines_own_import_of_pending_creates_still_imports_nothing(tmp_pat
 def test_an_interrupted_update_ends_well_and_goes_on(tmp_path: Path) -> None:
     with world(tmp_path / "run") as here:
         here.provide("dev", up=False)
-        here.hold.at(NETWORK)
-        with here.pulumi.start("up", "dev", "--skip-preview") as update:
-            here.hold.until_arrived()
-            update.cancel()
-            here.hold.release()
-            ended = update.wait()
+        ended = interrupted_while_creating(here, NETWORK)
         assert ended.code != 0
         assert "^C received; cancelling" in PAGE
         assert "^C received; cancelling" in ended.output
@@ -121,12 +127,7 @@ def test_objects_of_a_killed_update_are_taken_over(tmp_path: Path) -> None:
 def test_a_cluster_in_error_is_named_deleted_and_made_again(tmp_path: Path) -> None:
     with world(tmp_path / "run") as here:
         here.provide("dev", up=False)
-        here.hold.at(NAMESPACE)
-        with here.pulumi.start("up", "dev", "--skip-preview") as update:
-            here.hold.until_arrived()
-            update.cancel()
-            here.hold.release()
-            update.wait()
+        interrupted_while_creating(here, NAMESPACE)
         (cluster,) = (one for one in here.cloud.all() if one.type == CLUSTER)
         here.cloud.change(CLUSTER, cluster.id, controlPlaneEndpointsConfig={})
         typed(here, "pulumi refresh")

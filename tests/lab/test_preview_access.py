@@ -10,8 +10,8 @@ import pytest
 import yaml
 
 from lab.control_plane.api import CONFIG_MAP, ApiRefusedError, Kind, Manifest
-from tests.lab.control_plane.test_process import within
 from tests.lab.shapes import ROOT, SHAPES, STACKS, manifests
+from tests.support.waiting import within
 
 if TYPE_CHECKING:
     from lab.control_plane.api import ClusterApi

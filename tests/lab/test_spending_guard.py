@@ -18,8 +18,8 @@ from facts.names import spending_namespace
 from fleet.preview.offline import open_stack, record_stack
 from lab.control_plane.api import CONFIG_MAP, DEPLOYMENT, POD, ApiRefusedError, ClusterApi, Kind, Manifest
 from lab.stage.variants import varied
-from tests.lab.control_plane.test_process import within
 from tests.lab.shapes import ROOT
+from tests.support.waiting import within
 from workloads.names import SPENDING_APP
 from workloads.spending.guard import QUOTA, ROLE
 from workloads.spending.total import STATE, Sum

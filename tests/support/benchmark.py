@@ -6,7 +6,7 @@ import json
 import os
 import signal
 import subprocess
-import time
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +21,7 @@ from tests.support import word_tokenizer
 from tests.support.simulators.bucket import TOKEN, LocalBucket
 from tests.support.simulators.model_server.engine_server import LOOPBACK
 from tests.support.simulators.model_server.node import Node
+from tests.support.waiting import within
 from workloads.pod_programs import PACKAGE, benchmark_programs
 
 VLLM_PYTHON: Final = Path(__file__).resolve().parents[2] / ".venv-vllm" / "bin" / "python"
@@ -48,36 +49,45 @@ class Load:
     def asked(self, node: Node) -> dict[str, Any]:
         """run.json."""
         lengths = {"input-len": f"{self.input_tokens}", "output-len": f"{self.output_tokens}", "range-ratio": "0.3333"}
-        return {
-            "schema": 1,
-            "stack": "loopback",
-            "profile": "none",
-            "served_model": node.model,
-            "model_revision": "none",
-            "image": "none",
-            "engines_per_replica": node.ranks,
-            "speculative_tokens": node.speculative_tokens,
-            "workload": {
-                "name": "words",
-                "kind": "random",
-                "arguments": {f"random-{name}": value for name, value in lengths.items()},
-                "ignore_eos": True,
-            },
-            "points": [{"connections": self.connections, "clients": self.clients}],
-            "repeats": 1,
-            "prompts_per_client": self.requests_per_client,
-            "shape": {
-                "model": node.model,
+        return run_json(
+            node.model,
+            "words",
+            lengths,
+            {
                 "engine_version": f"stand-in for {node.version}",
                 "machine_type": "loopback",
                 "replicas": 1,
                 "gpus_per_replica": node.ranks,
                 "flags": {},
-                "env": {},
-                "routing": "cluster-ip",
-                "workload": "words",
             },
-        }
+            engines_per_replica=node.ranks,
+            speculative_tokens=node.speculative_tokens,
+            points=[{"connections": self.connections, "clients": self.clients}],
+            repeats=1,
+            prompts_per_client=self.requests_per_client,
+        )
+
+
+def run_json(
+    model: str, workload: str, lengths: Mapping[str, str], shape: Mapping[str, Any], **more: Any
+) -> dict[str, Any]:
+    """What a pod is asked, of random prompts for the stack `dev`. `shape`: what the servers have of their own."""
+    return {
+        "schema": 1,
+        "stack": "dev",
+        "profile": "record",
+        "served_model": model,
+        "model_revision": "0" * 40,
+        "image": "v0.18.0@sha256:" + "0" * 64,
+        "workload": {
+            "name": workload,
+            "kind": "random",
+            "arguments": {f"random-{name}": value for name, value in lengths.items()},
+            "ignore_eos": True,
+        },
+        "shape": {"model": model, "env": {}, "routing": "cluster-ip", "workload": workload, **shape},
+        **more,
+    }
 
 
 def write_tokenizer(folder: Path) -> None:
@@ -100,7 +110,7 @@ def measure(load: Load, node: Node, url: str, room: Path) -> tuple[Path, int]:
     with LocalBucket() as bucket, ExitStack() as stack:
         pod = _start(room, url, bucket)
         stack.callback(_end, pod)
-        _wait(pod)
+        assert within(END_SECONDS, lambda: pod.poll() is not None), "the benchmark's pod has not ended"
         Bucket(bucket.name, Credentials(TOKEN), url=bucket.url).mirror(f"{RUNS}{JOB}-{UID}/", room / "measurement")
     return room / "measurement", pod.returncode
 
@@ -130,13 +140,6 @@ def _start(room: Path, url: str, bucket: LocalBucket) -> subprocess.Popen[bytes]
     command += [f"--{name}={value}" for name, value in options.items()]
     with (room / "pod.log").open("wb") as log:
         return subprocess.Popen(command, env=environment, cwd=room, stdout=log, stderr=log, start_new_session=True)
-
-
-def _wait(pod: subprocess.Popen[bytes]) -> None:
-    until = time.monotonic() + END_SECONDS
-    while pod.poll() is None:
-        assert time.monotonic() < until, "the benchmark's pod has not ended"
-        time.sleep(0.1)
 
 
 def _end(pod: subprocess.Popen[bytes]) -> None:

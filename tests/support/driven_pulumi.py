@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from lab.engine.events import Outcome
@@ -33,6 +34,17 @@ class DrivenPulumi(Pulumi):
     def _operate(self, operation: str, stack: str, *options: str, on_event: OnEvent = lambda _: None) -> Outcome:
         with self.start(operation, stack, *options, on_event=on_event) as running:
             return running.wait()
+
+
+def driven(folder: Path, project: str, program: str, providers: Mapping[str, int]) -> DrivenPulumi:
+    """A driver of a project with this program and the stack `dev`."""
+    root = folder / "root"
+    root.mkdir()
+    (root / "Pulumi.yaml").write_text(project)
+    (root / "__main__.py").write_text(program)
+    made = DrivenPulumi(root, folder / "run", providers=providers)
+    assert made.run("stack", "init", "dev").code == 0
+    return made
 
 
 def import_state(pulumi: Pulumi, stack: str, exported: Mapping[str, Any]) -> None:

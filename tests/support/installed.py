@@ -36,3 +36,17 @@ def make_environment(folder: Path, *install: str, cwd: Path) -> Path:
     # A .pth file that is itself found through one is not read: this checkout's own stays out.
     (site / "zz-installed-here.pth").write_text(sysconfig.get_path("purelib"), encoding="utf-8")
     return python
+
+
+def run_installed(program: Path, *arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    """Run a program of such an environment, where nothing leads to this checkout."""
+    environment = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PULUMI_STACK")}
+    return subprocess.run(
+        [str(program), *arguments],
+        cwd=cwd,
+        env=environment | {"COLUMNS": "120"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=240,
+    )

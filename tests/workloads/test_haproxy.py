@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 from settings.sections.endpoint import Router as Section
 from tests.support.haproxy_on_loopback import on_loopback
 from tests.support.nameserver import nameserver
-from tests.workloads.waiting import until
+from tests.support.waiting import until
 from workloads.router import haproxy
 from workloads.router.haproxy import BACKEND, DOMAIN_VARIABLE, Haproxy, config
 

@@ -16,7 +16,7 @@ import pytest
 
 from tests.support.simulators.bucket import LocalBucket
 from tests.support.simulators.local_server import Answer, Request
-from tests.workloads.waiting import until
+from tests.support.waiting import until
 from workloads.pod_programs import python_program
 from workloads.server import keep_compile_cache as program
 

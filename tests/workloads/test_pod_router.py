@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from tests.support.simulators.local_server import Answer, Request, served
-from tests.workloads.waiting import until
+from tests.support.waiting import until
 from workloads import names, vllm_router
 
 PROGRAM = Path(sys.executable).with_name("vllm-router")

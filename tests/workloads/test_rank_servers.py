@@ -24,7 +24,7 @@ import pytest
 
 from fleet.clients.metrics_text import parse
 from tests.support.rows import each_row
-from tests.workloads.waiting import until
+from tests.support.waiting import until
 from workloads.pod_programs import python_program
 from workloads.server import rank_servers as program
 

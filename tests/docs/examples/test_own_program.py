@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -11,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.docs.examples.recorded import EXAMPLES, configuration, recorded
-from tests.support.installed import copy_checkout, make_environment
+from tests.support.installed import copy_checkout, make_environment, run_installed
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("own program")]  # which share an environment
 
@@ -33,28 +32,18 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def run(program: Path, *command: str) -> subprocess.CompletedProcess[str]:
-    environment = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PULUMI_STACK")}
-    executable = str(program / "venv" / "bin" / command[0])
-    return subprocess.run(
-        [executable, *command[1:]],
-        cwd=program,
-        env=environment | {"COLUMNS": "120"},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=240,
-    )
+def run(program: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return run_installed(program / "venv" / "bin" / "python", *arguments, cwd=program)
 
 
 @pytest.mark.parametrize("package", ["infra", "workloads", "settings", "facts"])
 def test_the_packages_are_those_of_the_checkout_beside_the_program(program: Path, package: str) -> None:
-    done = run(program, "python", "-c", f"import {package}; print({package}.__file__)")
+    done = run(program, "-c", f"import {package}; print({package}.__file__)")
     assert done.stderr == ""
     assert Path(done.stdout.strip()).is_relative_to(program / "vllm-fleet")
 
 
 def test_the_program_registers_there_what_it_registers_in_this_checkout(program: Path) -> None:
-    done = run(program, "python", "-c", _RECORD, json.dumps(configuration("own_program")))
+    done = run(program, "-c", _RECORD, json.dumps(configuration("own_program")))
     assert (done.returncode, done.stderr) == (0, "")
     assert json.loads(done.stdout) == sorted(recorded("own_program").by_urn)

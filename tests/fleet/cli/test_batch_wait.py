@@ -15,6 +15,7 @@ import pytest
 
 from tests.fleet.batch import made
 from tests.fleet.batch.cluster import Place, place
+from tests.support.waiting import within
 from tests.workloads.batch.server import REFUSED
 from tests.workloads.batch.world import World
 from workloads.batch.job import BATCH_LABEL
@@ -36,9 +37,7 @@ def meanwhile(here: Place, play: Callable[[str], None]) -> Iterator[None]:
     """Play in the background, from the moment the Job and its ConfigMap are there. It gets the batch's id."""
 
     def run() -> None:
-        end = time.monotonic() + 60
-        while not here.objects("configmap") and time.monotonic() < end:
-            time.sleep(0.05)
+        within(60, lambda: here.objects("configmap"))
         try:
             play(here.id())
         finally:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,6 +12,7 @@ from fleet.clients.errors import LiveError
 from fleet.clients.kubectl import Kubectl
 from tests.fleet.clients.programs import stand_in
 from tests.support.rows import each_row
+from tests.support.waiting import alive, within
 
 # Writes down its process id, and does what the first word says.
 PROGRAM = """
@@ -60,32 +58,16 @@ def kubectl(folder: Path) -> Kubectl:
     return Kubectl(namespace="vllm", context="mine", program=str(folder / "kubectl"))
 
 
-def alive(folder: Path) -> list[int]:
-    def is_alive(pid: int) -> bool:
-        try:
-            os.kill(pid, 0)
-            # A process that nobody has waited for yet is gone, too.
-            return "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text()
-        except (ProcessLookupError, FileNotFoundError):
-            return False
-
+def left(folder: Path) -> list[int]:
     # On a busy machine a program may be ended before it has written anything.
     pids = (folder / "pids").read_text() if (folder / "pids").exists() else ""
-    return [pid for pid in map(int, pids.split()) if is_alive(pid)]
-
-
-def comes(holds: Callable[[], bool]) -> bool:
-    """Whether it does within a time that any machine has enough of."""
-    end = time.monotonic() + 60
-    while not holds() and time.monotonic() < end:
-        time.sleep(0.01)
-    return holds()
+    return [pid for pid in map(int, pids.split()) if alive(pid)]
 
 
 def outlived(folder: Path) -> list[int]:
     """Who is still there after the moment that the kernel takes to end what was killed."""
-    comes(lambda: not alive(folder))
-    return alive(folder)
+    within(60, lambda: not left(folder))
+    return left(folder)
 
 
 def test_objects_are_read_and_made(kubectl: Kubectl, folder: Path) -> None:
@@ -118,8 +100,8 @@ def test_a_port_is_forwarded_while_the_block_lasts(kubectl: Kubectl, folder: Pat
     with kubectl.port_forward("pod/a", 8000) as port:
         assert port == 40123
         # It is read on: a full pipe would stop the tunnel.
-        assert comes((folder / "written").exists)
-        assert len(alive(folder)) == 1
+        assert within(60, (folder / "written").exists)
+        assert len(left(folder)) == 1
     assert outlived(folder) == []
 
 

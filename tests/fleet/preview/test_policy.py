@@ -1,10 +1,8 @@
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,6 +13,7 @@ from fleet.preview.policy import PolicyRun, Violation, find_pack, start
 from fleet.preview.policy_config import PolicyError
 from fleet.preview.policy_messages import seconds
 from tests.fleet.preview.programs import FIXTURES, TOKEN, whole_fleet
+from tests.support.waiting import alive, within
 
 PACK = FIXTURES / "pack"
 
@@ -38,14 +37,6 @@ def by_policy(violations: tuple[Violation, ...]) -> dict[str, list[Violation]]:
 @pytest.fixture(scope="module")
 def verdicts() -> dict[str, list[Violation]]:
     return by_policy(judged())
-
-
-def alive(process_id: int) -> bool:
-    try:
-        os.kill(process_id, 0)
-    except ProcessLookupError:
-        return False
-    return True
 
 
 def test_a_project_without_a_pack_has_none(tmp_path: Path) -> None:
@@ -170,10 +161,7 @@ def test_no_child_outlives_us_however_we_end(end: str) -> None:
     root = Path(children.__file__).parent.parent
     done = subprocess.run([sys.executable, "-c", LEAVER + end], cwd=root, capture_output=True, text=True, check=False)
     process_id = int(done.stdout)
-    deadline = time.monotonic() + 5
-    while alive(process_id) and time.monotonic() < deadline:
-        time.sleep(0.02)
-    assert not alive(process_id)
+    assert within(5, lambda: not alive(process_id))
 
 
 @pytest.mark.parametrize(

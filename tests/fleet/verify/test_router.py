@@ -7,7 +7,6 @@ import os
 import shutil
 import socket
 import subprocess
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -42,6 +41,7 @@ from tests.fleet.verify.stacks import (
 )
 from tests.support.haproxy_on_loopback import on_loopback
 from tests.support.rows import each_row
+from tests.support.waiting import until
 from workloads.router.haproxy import Haproxy, config
 
 KEY_FOR_ALL = 'http-request set-header Authorization "Bearer sk-of-the-tests"'
@@ -82,13 +82,7 @@ def routed(folder: Path, urls: list[str], text: str = "", instead: str = "") -> 
         ["haproxy", "-db", "-f", str(file)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     ) as router:
         try:
-            until = time.monotonic() + 10
-            while time.monotonic() < until:
-                try:
-                    socket.create_connection(("127.0.0.1", port)).close()
-                    break
-                except OSError:
-                    time.sleep(0.01)
+            until(lambda: socket.create_connection(("127.0.0.1", port)).close() is None)
             yield f"127.0.0.1:{port}"
         finally:
             router.kill()

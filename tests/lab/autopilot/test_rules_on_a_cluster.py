@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -16,6 +15,7 @@ from lab.control_plane.api import ApiRefusedError, ClusterApi, Kind
 from tests.lab.autopilot.broken import BROKEN, Broken
 from tests.lab.autopilot.objects import NAMESPACE, SPOT, cron_job, deployment, gpu_pod, pod
 from tests.lab.shapes import SHAPES, STACKS, manifests
+from tests.support.waiting import until
 from tests.support.warning_api import WarningApi
 
 if TYPE_CHECKING:
@@ -143,7 +143,7 @@ def test_every_expression_fits_the_kinds_that_it_is_about(ruled: WarningApi) -> 
         checked.update({name: found[name].get("typeChecking") for name in names})
         return None not in checked.values()
 
-    _wait_until(all_checked, seconds=60)
+    until(all_checked, seconds=60)
     assert checked == {name: {} for name in names}
 
 
@@ -151,7 +151,7 @@ def test_the_rules_are_in_force_when_install_returns_also_the_second_time(ruled:
     for policy in policies():
         for binding in policy.bindings:
             ruled.delete(BINDING, binding["metadata"]["name"])
-    _wait_until(lambda: is_accepted(ruled, pod(hostNetwork=True)))
+    until(lambda: is_accepted(ruled, pod(hostNetwork=True)))
     for _ in range(2):
         install(ruled)
         assert not is_accepted(ruled, pod(hostNetwork=True))
@@ -176,17 +176,10 @@ def _why_no_replicas(api: ClusterApi, name: str) -> str:
         said = next((condition["message"] for condition in conditions if condition["type"] == "ReplicaFailure"), "")
         return bool(said)
 
-    _wait_until(failed)
+    until(failed)
     return said
 
 
 def _wait_for_account(api: ClusterApi) -> None:
     account = Kind("v1", "ServiceAccount")
-    _wait_until(lambda: api.get(account, "default", NAMESPACE) and api.get(account, "default", "kube-system"))
-
-
-def _wait_until(condition: Callable[[], object], seconds: float = 20) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, f"waited for {seconds} s"
-        time.sleep(0.1)
+    until(lambda: api.get(account, "default", NAMESPACE) and api.get(account, "default", "kube-system"))

@@ -26,6 +26,7 @@ from lab.control_plane.build import (
 from lab.control_plane.toolchain import GO_FOLDER
 from lab.results.result import RehearsalError
 from tests.lab.control_plane.conftest import FakeGo
+from tests.support.waiting import alive, within
 
 pytestmark = pytest.mark.slow
 
@@ -113,10 +114,7 @@ def test_an_interrupted_build_ends_go_and_leaves_nothing_half_done(
         time.sleep(0.02)
     process.send_signal(number)
     process.communicate(timeout=10)
-    deadline = time.monotonic() + 5
-    while Path(f"/proc/{pid.read_text().strip()}").exists() and time.monotonic() < deadline:
-        time.sleep(0.02)
-    assert not Path(f"/proc/{pid.read_text().strip()}").exists()
+    assert within(5, lambda: not alive(int(pid.read_text())))
     assert cached(tmp_path) == set()
 
 

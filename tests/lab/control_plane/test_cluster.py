@@ -21,7 +21,7 @@ from lab.control_plane.mirror import Mirror
 from lab.control_plane.programs import SIMULATED_NODES
 from lab.results.result import RehearsalError
 from lab.stage.meter import is_ready
-from tests.lab.control_plane.test_process import alive, within
+from tests.support.waiting import alive, within
 
 if TYPE_CHECKING:
     from lab.control_plane.build import Binaries

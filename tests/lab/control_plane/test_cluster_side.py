@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lab.control_plane.api import NAMESPACE, SERVICE, ApiRefusedError, Kind
-from tests.lab.control_plane.test_process import within
+from tests.support.waiting import within
 
 if TYPE_CHECKING:
     from lab.control_plane.cluster import ControlPlane

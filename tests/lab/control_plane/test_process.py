@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from lab.control_plane.process import Process, last_lines
 from lab.results.result import RehearsalError
+from tests.support.waiting import alive, within
 
 SHELL = "/bin/sh"
 GROUPS = pytest.mark.parametrize(
@@ -22,23 +21,6 @@ GROUPS = pytest.mark.parametrize(
     ],
     ids=["same group", "a group of its own"],
 )
-
-
-def alive(pid: int) -> bool:
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
-    except OSError:
-        return False
-    return state != "Z"
-
-
-def within(seconds: float, condition: Callable[[], bool]) -> bool:
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        if condition():
-            return True
-        time.sleep(0.02)
-    return condition()
 
 
 def start(folder: Path, script: str) -> Process:

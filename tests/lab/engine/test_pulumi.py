@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from lab.engine.events import Event, Step
-from tests.support.driven_pulumi import DrivenPulumi
+from tests.support.driven_pulumi import DrivenPulumi, driven
 from tests.support.passing_provider import PassingProvider, served
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.slow
 
@@ -42,14 +42,8 @@ def provider() -> PassingProvider:
 
 @pytest.fixture
 def pulumi(tmp_path: Path, provider: PassingProvider) -> Iterator[DrivenPulumi]:
-    root = tmp_path / "root"
-    root.mkdir()
-    (root / "Pulumi.yaml").write_text(PROJECT)
-    (root / "__main__.py").write_text(PROGRAM)
     with served(provider) as port:
-        driver = DrivenPulumi(root, tmp_path / "run", providers={"sample": port})
-        assert driver.run("stack", "init", "dev").code == 0
-        yield driver
+        yield driven(tmp_path, PROJECT, PROGRAM, {"sample": port})
 
 
 def test_a_stack_is_previewed_brought_up_changed_refreshed_and_destroyed(
@@ -144,13 +138,6 @@ def test_what_a_listener_raises_reaches_the_caller(pulumi: DrivenPulumi) -> None
     with pytest.raises(LookupError):
         pulumi.up("dev", on_event=broken)
     assert pulumi.state("dev").get(SECOND) is not None
-
-
-def until(condition: object) -> None:
-    deadline = time.monotonic() + 60
-    while not condition():  # type: ignore[operator]
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def processes(word: str) -> list[str]:

@@ -10,7 +10,7 @@ import pytest
 from lab.providers.base import Served
 from lab.providers.google.cloud import CLUSTER
 from lab.providers.google.provider import Google
-from tests.support.driven_pulumi import DrivenPulumi
+from tests.support.driven_pulumi import DrivenPulumi, driven
 from tests.support.refusing_cloud import RefusingCloud
 
 pytestmark = pytest.mark.slow
@@ -44,13 +44,8 @@ def cloud() -> RefusingCloud:
 
 @pytest.fixture
 def pulumi(tmp_path: Path, cloud: RefusingCloud) -> Iterator[DrivenPulumi]:
-    root = tmp_path / "root"
-    root.mkdir()
-    (root / "Pulumi.yaml").write_text(PROJECT)
-    (root / "__main__.py").write_text(PROGRAM)
     with Served(Google(cloud)) as served:
-        found = DrivenPulumi(root, tmp_path / "run", providers=served.ports)
-        assert found.run("stack", "init", "dev").code == 0
+        found = driven(tmp_path, PROJECT, PROGRAM, served.ports)
         assert found.run("config", "set", "gcp:project", "my-project", "--stack", "dev").code == 0
         yield found
 

@@ -11,8 +11,9 @@ import pytest
 
 from tests.support.rows import each_row
 from tests.support.simulators.local_server import Answer, Request, served
+from tests.support.waiting import until
 from tests.workloads.batch.server import CRASH, POISON, REFUSED, RESET
-from tests.workloads.batch.world import PREFIX, World, said, wait
+from tests.workloads.batch.world import PREFIX, World, said
 from workloads.batch.pods.process_shard import SHARD_FAILED, TERMINATED, TIME_OVER, WRONG_SETUP
 
 
@@ -59,7 +60,7 @@ def test_a_stopped_pod_keeps_its_answers_and_the_next_one_asks_for_the_rest() ->
     with World(prompts(16), of_shard=16, seconds=0.3, at_once=2, speed=100) as world:
         job = world.job()
         pod = world.pod(0, job)
-        wait(lambda: bool(world.has("checkpoints")))
+        until(lambda: bool(world.has("checkpoints")))
         pod.send_signal(signal.SIGTERM)
         assert pod.wait() == TERMINATED
         kept = world.bucket.objects[f"{PREFIX}checkpoints/00000.jsonl"].content
@@ -96,7 +97,7 @@ def test_a_part_is_created_once_and_what_the_first_pod_left_is_what_the_last_sha
         content = "".join(json.dumps(line) + "\n" for line in lines).encode()
         world.bucket.put(f"{PREFIX}later/00000", b"")
         pod = world.pod(0, job)
-        wait(lambda: pod.poll() is not None or bool(world.bucket.objects))
+        until(lambda: pod.poll() is not None or bool(world.bucket.objects))
         world.bucket.put(f"{PREFIX}parts/00000.jsonl", content)
         assert pod.wait() == 0
         assert world.bucket.objects[f"{PREFIX}parts/00000.jsonl"].content == content
@@ -148,10 +149,10 @@ def test_a_pod_waits_for_servers_and_a_bucket_that_are_not_there() -> None:
         world.kill_server(0)
         world.bucket.is_broken = True
         pod = world.pod(0)
-        wait(lambda: world.bucket.asked > 4)
+        until(lambda: world.bucket.asked > 4)
         world.bucket.is_broken = False
         before = world.bucket.asked
-        wait(lambda: world.bucket.asked > before + 2)
+        until(lambda: world.bucket.asked > before + 2)
         assert pod.poll() is None
         world.start_server(0)
         assert pod.wait() == 0

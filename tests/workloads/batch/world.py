@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any, Final, Self
 
@@ -197,14 +197,6 @@ def end(process: subprocess.Popen[bytes]) -> None:
     for pipe in (process.stdin, process.stdout):
         if pipe is not None:
             pipe.close()
-
-
-def wait(is_so: Callable[[], bool], seconds: float = 60.0) -> None:
-    """Raises AssertionError after so many seconds."""
-    until = time.monotonic() + seconds
-    while not is_so():
-        assert time.monotonic() < until, "not in time"
-        time.sleep(0.02)
 
 
 def said(process: subprocess.Popen[bytes]) -> list[dict[str, Any]]:

@@ -18,6 +18,7 @@ import orjson
 
 from tests.fleet.bench.made_up.load import ClientLoad, Ints, Made, client_load, summary
 from tests.fleet.bench.made_up.servers import engine_values, write_gpu
+from tests.support.benchmark import run_json
 
 BEGAN = 1_780_000_000.0
 """Wall clock of the first run's common start: 2026-05-28."""
@@ -195,44 +196,33 @@ def _add(grid: Any, engine: Ints, moments: Any, weights: Any) -> None:
 
 
 def _asked(made: Made) -> dict[str, Any]:
-    return {
-        "schema": 1,
-        "name": made.name,
-        "created": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(BEGAN - 120.0)),
-        "stack": "dev",
-        "profile": "record",
-        "served_model": "Qwen/Qwen3.5-27B-FP8",
-        "model_revision": "0" * 40,
-        "image": "v0.18.0@sha256:" + "0" * 64,
-        "engines_per_replica": made.engines_per_server,
-        "speculative_tokens": 1,
-        "workload": {
-            "name": "article",
-            "kind": "random",
-            "arguments": {
-                "random-input-len": str(sum(made.input_tokens) // 2),
-                "random-output-len": str(sum(made.output_tokens) // 2),
-                "random-range-ratio": "0.3333",
-            },
-            "ignore_eos": True,
-        },
-        "points": [
+    lengths = {
+        "input-len": str(sum(made.input_tokens) // 2),
+        "output-len": str(sum(made.output_tokens) // 2),
+        "range-ratio": "0.3333",
+    }
+    shape = {
+        "engine_version": "0.18.0",
+        "machine_type": "a4-highgpu-8g",
+        "replicas": made.servers,
+        "gpus_per_replica": 8,
+        "flags": {"data-parallel-size": made.engines_per_server, "max-num-seqs": 8192},
+    }
+    return run_json(
+        "Qwen/Qwen3.5-27B-FP8",
+        "article",
+        lengths,
+        shape,
+        name=made.name,
+        created=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(BEGAN - 120.0)),
+        engines_per_replica=made.engines_per_server,
+        speculative_tokens=1,
+        points=[
             {"connections": made.connections(point) * made.clients, "clients": made.clients}
             for point in range(made.points)
         ],
-        "repeats": made.repeats,
-        "prompts_per_client": made.requests_per_client,
-        "slo": made.slo,
-        "shape": {
-            "model": "Qwen/Qwen3.5-27B-FP8",
-            "engine_version": "0.18.0",
-            "machine_type": "a4-highgpu-8g",
-            "replicas": made.servers,
-            "gpus_per_replica": 8,
-            "flags": {"data-parallel-size": made.engines_per_server, "max-num-seqs": 8192},
-            "env": {},
-            "routing": "cluster-ip",
-            "workload": "article",
-        },
-        "cost": {"usd_per_hour": 120.0, "at_least": False, "capacity": "spot"},
-    }
+        repeats=made.repeats,
+        prompts_per_client=made.requests_per_client,
+        slo=made.slo,
+        cost={"usd_per_hour": 120.0, "at_least": False, "capacity": "spot"},
+    )

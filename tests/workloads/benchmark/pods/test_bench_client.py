@@ -20,8 +20,8 @@ import pytest
 
 from fleet.bench.folder import Witness
 from tests.support.benchmark import ENVIRONMENT, VLLM_PYTHON, needs_vllm, write_tokenizer
+from tests.support.waiting import until
 from tests.workloads.benchmark.pods.stand_in import SERVE, stand_in
-from tests.workloads.waiting import until
 from workloads.benchmark.pods import bench_client
 
 ROOT = Path(__file__).parents[4]

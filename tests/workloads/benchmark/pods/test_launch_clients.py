@@ -20,9 +20,9 @@ import pytest
 from fleet.bench.folder import Asked, MetricsSample, PodCourse, Witness
 from tests.support.benchmark import Load
 from tests.support.simulators.model_server.node import Node, Pace
+from tests.support.waiting import until
 from tests.workloads.benchmark.pods.fake_cloud import FakeCloud, fake_cloud
 from tests.workloads.benchmark.pods.stand_in import stand_in
-from tests.workloads.waiting import until
 from workloads.benchmark.pods import launch_clients
 from workloads.benchmark.pods.client_processes import SPARE_FILES, SPARE_PORTS, wait_for_ports
 
