@@ -108,7 +108,7 @@ class _Reader:
     def _value(self, event: Any, path: str, *, key: bool = False) -> Any:
         line = event.start_mark.line + 1
         if isinstance(event, yaml.AliasEvent):
-            why = "aliases of aliases can be millions of values"
+            why = "each value stands where it counts; aliases of aliases can be millions of values"
             self._stop(line, f"*{event.anchor}", "the value itself instead of an alias", path, why=why)
         self._nodes += 1
         if self._nodes > MOST_ITEMS:

@@ -351,9 +351,10 @@ def _request(
 
 
 def _not_openai(line: Mapping[str, Any]) -> LineError:
-    """Of a plain row. Its longest text is the likeliest prompt."""
+    """Of a plain row. Its longest text is the likeliest prompt; the id is none, even where the first row has no text."""
     named = [key for key in line if re.fullmatch(r"\w+", key)]
-    prompt = max(named, key=lambda key: len(line[key]) if isinstance(line[key], str) else -1, default="KEY")
+    texts = [key for key in named if key != "id"]
+    prompt = max(texts, key=lambda key: len(line[key]) if isinstance(line[key], str) else -1, default="KEY")
     id_ = "id" if "id" in line else next((key for key in named if key != prompt), "KEY")
     return LineError(
         "not-openai",

@@ -86,5 +86,6 @@ def _not_copied(name: str) -> Finding:
 
 def _with_heading(text: str, heading: str) -> str:
     """The text with this comment in place of the one at its top, which is about the other stack."""
-    modeline, lines = re.match(r"(# yaml-language-server:.*\n#\n)?((?:#.*\n|\n)*)", text).groups("")  # type: ignore[union-attr]
-    return f"{modeline}{heading}\n{text[len(modeline) + len(lines) :]}"
+    modeline, lines = re.match(r"(# yaml-language-server:.*\n#\r?\n)?((?:#.*\n|\r?\n)*)", text).groups("")  # type: ignore[union-attr]
+    line_end = "\r\n" if "\r\n" in text else "\n"
+    return f"{modeline}{heading}{line_end}{text[len(modeline) + len(lines) :]}"

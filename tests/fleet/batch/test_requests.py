@@ -130,6 +130,7 @@ def test_no_prompt_is_shown() -> None:
     "line, of_file, write",
     [
         ({"id": "a", "year": 1999, "text": "the law " * 20}, True, "--template 'Summarize: {text}' --id id"),
+        ({"id": "a", "text": ""}, True, "--template 'Summarize: {text}' --id id"),
         ({**chat("a", "x"), "custom_id": 7}, False, '"custom_id": "7"'),
         (chat("a", "x", max_token=5), False, "max_tokens"),
     ],

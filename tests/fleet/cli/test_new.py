@@ -47,6 +47,7 @@ def test_a_copy_leaves_out_names_and_secrets_of_the_other_stack(tmp_path: Path) 
     folder = project(tmp_path, named=SMALL_STACK + NAMED)
     done = fleet("new", "other", "--from", "named", cwd=folder)
     assert done.returncode == 0, done.stderr
+    assert "policy/config/named.json" in done.stderr
     text = (folder / "Pulumi.other.yaml").read_text()
     for own in ("vllm-named", "name: named", "secure", "encryptionsalt"):
         assert own not in text

@@ -15,6 +15,7 @@ from fleet.plan.copied import copy_stack
 from fleet.plan.stack_text import dumped, styled, with_project, without
 from settings.problems import SettingsError
 from settings.strict_yaml import load
+from tests.fleet.cli.command import SMALL_STACK
 from tests.fleet.cli.command import project as a_project
 from tests.support.rows import each_row
 
@@ -121,3 +122,13 @@ def test_any_text_comes_back_as_it_was_given(values: dict[str, object]) -> None:
     except SettingsError:
         return  # what no stack file may hold
     assert found == {"config": {"x": values}}
+
+
+def test_a_copy_has_the_line_ends_of_its_source(tmp_path: Path) -> None:
+    folder = a_project(tmp_path, odd="")
+    text = f"# odd\n#\n{SMALL_STACK}".replace("\n", "\r\n")
+    (folder / "Pulumi.odd.yaml").write_bytes(text.encode())
+    copy_stack(folder, "odd", "other", project=None)
+    copied = (folder / "Pulumi.other.yaml").read_bytes().decode()
+    assert copied.count("\n") == copied.count("\r\n")
+    assert "# odd" not in copied
