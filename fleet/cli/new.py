@@ -63,7 +63,9 @@ def new(
         _require_known("--from", from_, stack_names(folder))
         files, secrets = copy_stack(folder, from_, stack, project=project)
         if len(files) == 1:
-            sys.stderr.write(f"policy/config/{from_}.json is not there: {stack} has no limits, such as one of the price.\n")
+            sys.stderr.write(
+                f"policy/config/{from_}.json is not there: {stack} has no limits, such as one of the price.\n"
+            )
     elif from_ is not None:
         raise CommandError("--from and --machine cannot be combined; edit the copy")
     else:
