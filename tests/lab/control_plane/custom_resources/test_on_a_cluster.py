@@ -61,17 +61,25 @@ def versions(api: ClusterApi, manifests: list[Manifest]) -> list[str]:
 
 def test_a_definition_that_another_one_shadows_is_named(api: ClusterApi, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two definitions of one kind in one group: the second is never served."""
-    twin = copy.deepcopy(gke_definitions()[0])
-    names = twin["spec"]["names"]
-    names.update(plural="twins", singular="twin", shortNames=["twi"])
-    twin["metadata"]["name"] = f"twins.{twin['spec']['group']}"
-    api.apply(twin, field_manager=FIELD_MANAGER)
+    first, twin = (of_test(name) for name in ("first", "twin"))
     try:
+        install(api, [first])
+        api.apply(twin, field_manager=FIELD_MANAGER)
         monkeypatch.setattr("lab.control_plane.custom_resources.install.TIMEOUT_SECONDS", 1.0)
-        with pytest.raises(RehearsalError, match=r"twins\.cloud\.google\.com"):
+        with pytest.raises(RehearsalError, match=r"twins\.shadow\.example"):
             install(api, [twin])
     finally:
-        api.delete(CUSTOM_RESOURCE_DEFINITION, twin["metadata"]["name"])
+        for one in (first, twin):
+            api.delete(CUSTOM_RESOURCE_DEFINITION, one["metadata"]["name"])
+
+
+def of_test(name: str) -> Manifest:
+    """A definition in a group of its own: while one goes, other tests list what is there."""
+    made = copy.deepcopy(gke_definitions()[0])
+    made["spec"]["group"] = "shadow.example"
+    made["spec"]["names"] = {"kind": "Shadow", "listKind": "ShadowList", "plural": f"{name}s", "singular": name}
+    made["metadata"]["name"] = f"{name}s.shadow.example"
+    return made
 
 
 def test_whatever_the_program_can_write_is_accepted(api: ClusterApi) -> None:
