@@ -30,9 +30,8 @@ def login(monkeypatch: pytest.MonkeyPatch) -> UserCredentials:
 
 
 @pytest.fixture
-def offline(tmp_path: Path, google: FakeGoogle) -> Iterator[Laptop]:
+def offline(tmp_path: Path, google: FakeGoogle) -> Laptop:
     """A laptop whose kubectl reaches no cluster."""
     from tests.fleet.bench.run.laptop import laptop
 
-    with laptop(tmp_path, google) as made:
-        yield made
+    return laptop(tmp_path, google)

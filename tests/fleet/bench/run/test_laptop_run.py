@@ -42,9 +42,8 @@ def api(bare_control_plane: Any) -> Iterator[ClusterApi]:
 
 
 @pytest.fixture
-def here(tmp_path: Path, google: FakeGoogle, bare_control_plane: Any) -> Iterator[Laptop]:
-    with laptop(tmp_path, google, kubeconfig=bare_control_plane.kubeconfig.read_text()) as made:
-        yield made
+def here(tmp_path: Path, google: FakeGoogle, bare_control_plane: Any) -> Laptop:
+    return laptop(tmp_path, google, kubeconfig=bare_control_plane.kubeconfig.read_text())
 
 
 def run(here: Laptop, *arguments: str) -> subprocess.CompletedProcess[str]:
