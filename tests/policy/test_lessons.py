@@ -21,7 +21,6 @@ from tests.policy.samples import DIGEST, ENVIRONMENT, found, only, server
 from tests.support.lessons import CASES, ESTIMATE, READY, Case
 from tests.support.rows import each_row
 
-BLACKWELL = {"cloud.google.com/gke-accelerator": "nvidia-b200"}
 L4 = {"cloud.google.com/gke-accelerator": "nvidia-l4"}
 GB200 = {"cloud.google.com/gke-accelerator": "nvidia-gb200"}
 NEW = {"image": f"vllm/vllm-openai:v0.33.0{DIGEST}"}

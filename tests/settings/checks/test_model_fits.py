@@ -11,7 +11,6 @@ from settings.problems import SettingsError
 from tests.support.rows import each_row
 from tests.support.settings import make_settings
 
-ON_DEMAND = {"mode": "on-demand"}
 OTHER = {"id": "Qwen/Qwen3-32B", "revision": "a" * 40}
 
 

@@ -39,7 +39,6 @@ AT_ONCE: Final = 64
 """Documents that a server runs at once."""
 FAULTS: Final = {"500": 0.005, "429": 0.005, "503": 0.005, "0": 0.005}
 BUCKET_FAILS: Final = 0.02
-KILLED: Final = 128 + 9
 
 
 @dataclass
