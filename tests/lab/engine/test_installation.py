@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -41,21 +40,6 @@ def test_a_broken_one_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setenv("PATH", f"{program(tmp_path / 'bin', 'exit 3').parent}:/usr/bin:/bin")
     with pytest.raises(RehearsalError, match="take it off PATH"):
         install(tmp_path / "run", pytest.fail)
-
-
-def test_a_built_one_is_beside_a_language_host_of_this_interpreter(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    built = program(tmp_path / "cache", "echo v0")
-    monkeypatch.setenv("PATH", "/usr/bin:/bin")
-    monkeypatch.setattr(build, "pulumi", lambda _: built)
-    found = install(tmp_path / "run", pytest.fail)
-    assert not found.is_users_own
-    assert found.program.resolve().parent == tmp_path / "run" / "bin"
-    launcher = found.program.with_name("pulumi-language-python")
-    # Without an engine: it says its port, and ends with its stdin.
-    done = subprocess.run([launcher, "127.0.0.1:1"], input="", capture_output=True, text=True, timeout=60, check=True)
-    assert done.stdout.strip().isdigit()
 
 
 def test_nothing_of_the_users_logins_reaches_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -43,9 +43,3 @@ def test_steps_that_follow_at_once_are_left_out_and_the_first_is_not(monkeypatch
     live.step("61 of 61 applied")
     lines = [line.partition("] ")[2].strip() for line in out.getvalue().splitlines()]
     assert lines == ["bring-up", "0 of 61 applied", "61 of 61 applied"]
-
-
-def test_a_line_fits_the_log() -> None:
-    out = io.StringIO()
-    Progress(paper(out, width=60)).starts("x" * 300)
-    assert len(out.getvalue()) == 61

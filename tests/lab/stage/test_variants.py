@@ -65,27 +65,6 @@ def test_a_mode_replaces_its_section_as_a_whole(dev: OfflineStack) -> None:
     assert isinstance(back.settings.capacity, Spot)
 
 
-def test_what_is_no_section_is_written_as_a_whole(dev: OfflineStack) -> None:
-    changed = varied(dev, {"zones": ["europe-west4-a"], "namespace": "other"})
-    assert list(changed.settings.zones) == ["europe-west4-a"]
-    assert changed.settings.namespace == "other"
-
-
-@pytest.mark.parametrize(
-    ("sections", "said"),
-    [
-        ({"server": {"replicas": -1}}, "server.replicas"),
-        ({"server": {"replcas": 1}}, "replcas"),
-        ({"sever": {"replicas": 1}}, "sever"),
-        ({"capacity": {"mode": "cloud"}}, "capacity"),
-    ],
-)
-def test_what_the_program_would_refuse_is_refused(dev: OfflineStack, sections: dict[str, Any], said: str) -> None:
-    with pytest.raises(SettingsError) as caught:
-        varied(dev, sections)
-    assert said in str(caught.value)
-
-
 def test_what_only_a_look_at_the_whole_refuses_is_refused_too(dev: OfflineStack) -> None:
     with pytest.raises(SettingsError) as caught:
         varied(
