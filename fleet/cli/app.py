@@ -65,11 +65,12 @@ def app_with(verbs: Iterable[str] = _VERBS) -> typer.Typer:
     app.callback()(_fleet)
     for name in verbs:
         module, help_ = _VERBS[name]
-        verb = getattr(import_module(f"fleet.cli.{module}"), name)
+        found = import_module(f"fleet.cli.{module}")
+        verb = getattr(found, name)
         if isinstance(verb, typer.Typer):
             app.add_typer(verb, name=name, short_help=help_)
         else:
-            app.command(name, short_help=help_)(verb)
+            app.command(name, short_help=help_, context_settings=getattr(found, "CONTEXT", None))(verb)
     return app
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -27,16 +27,27 @@ def _missing(arguments: Annotated[list[str] | None, typer.Argument(hidden=True)]
     )
 
 
+WITHOUT: Final = {"ignore_unknown_options": True}
+"""Whatever is asked of `fleet rehearse` is answered with what to install."""
+CONTEXT: Final = None if _IS_THERE else WITHOUT
+
 if _IS_THERE:
     from lab.commands.rehearse import rehearse as rehearse
 else:
     rehearse = _missing
 
 
+def _lab() -> Prerequisite:
+    from fleet.doctor.machine import prerequisite
+
+    why = "the control plane, the simulated cloud and the drills: a package of their own"
+    return prerequisite(name="lab", steps=("rehearse",), ok=False, found="missing", why=why, mend=LAB_INSTALL)
+
+
 def prerequisites() -> tuple[Callable[[], Prerequisite], ...]:
     """Checks of what a rehearsal needs, for `fleet doctor`. Imported when asked for: they would take a tenth of `fleet --help`."""
     if not _IS_THERE:
-        return ()
+        return (_lab,)
     from lab.commands.prerequisites import go, system
 
     return system, go

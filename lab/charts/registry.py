@@ -40,7 +40,7 @@ class Registry(Listener):
         """Hosts that somebody asked for and that the lab does not have."""
 
     def _serve(self, connection: socket.socket) -> None:
-        with contextlib.suppress(OSError, IndexError), connection:
+        with contextlib.suppress(OSError, ValueError), connection:
             method, address, *_ = connection.recv(_MOST_BYTES).decode(errors="replace").split()
             host = address.rsplit(":", 1)[0]
             if method != "CONNECT" or host not in self._hosts:

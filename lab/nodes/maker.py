@@ -72,7 +72,13 @@ class NodeMaker:
         for pod in self._pods.all():
             metadata = pod["metadata"]
             if pod["spec"].get("nodeName") in gone:
-                self._api.patch(POD, metadata["name"], metadata["namespace"], {"status": ended}, subresource="status")
+                try:
+                    self._api.patch(
+                        POD, metadata["name"], metadata["namespace"], {"status": ended}, subresource="status"
+                    )
+                except ApiRefusedError as refusal:
+                    if refusal.status != 404:  # gone since the mirror saw it
+                        raise
         for name in gone:
             self._delete(name)
         for pod in self._pods.all():

@@ -7,15 +7,17 @@ import re
 import shlex
 import subprocess
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from facts.ledger import LedgerError
 from facts.user_error import UserError
-from fleet.cli import VERSION, main
+from fleet.cli import VERSION, app, lab, main
 from fleet.cli.exits import DEFECT, UNUSABLE, CommandError, error_text
 from fleet.cli.main import _run
 from fleet.doctor import packages
+from fleet.doctor.packages import LAB_INSTALL
 from settings.problems import SettingsError
 from tests.conftest import Golden
 from tests.fleet.cli.command import COMMAND, ROOT, SMALL_STACK, fleet, project
@@ -227,3 +229,13 @@ def test_a_reader_that_goes_away_ends_it_quietly(command: str) -> None:
         assert process.stderr.read() == b""
         process.wait(20)
     assert process.returncode == 141
+
+
+@pytest.mark.parametrize("options", [("--list",), ("--stack", "dev", "-c", "kubectl get pods")])
+def test_without_the_lab_a_rehearsal_says_what_to_install(
+    options: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(app, "import_module", lambda _: SimpleNamespace(rehearse=lab._missing, CONTEXT=lab.WITHOUT))
+    monkeypatch.setattr("sys.argv", ["fleet", "rehearse", *options])
+    with pytest.raises(UserError, match=LAB_INSTALL):
+        _run()

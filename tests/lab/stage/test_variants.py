@@ -10,7 +10,6 @@ import pytest
 
 from fleet.preview.offline import OfflineStack, open_stack
 from lab.stage.variants import varied
-from settings.problems import SettingsError
 from settings.sections.capacity import ComputeClassMode, Spot
 
 ROOT = Path(__file__).parents[3]
@@ -63,12 +62,3 @@ def test_a_mode_replaces_its_section_as_a_whole(dev: OfflineStack) -> None:
     back = varied(changed, {"capacity": {"mode": "spot"}})
     assert section(back, "capacity") == {"mode": "spot"}  # no reservation is left over, which Spot would refuse
     assert isinstance(back.settings.capacity, Spot)
-
-
-def test_what_only_a_look_at_the_whole_refuses_is_refused_too(dev: OfflineStack) -> None:
-    with pytest.raises(SettingsError) as caught:
-        varied(
-            dev,
-            {"weights": {"source": "huggingface", "sizeGib": None, "throughputMibps": None}, "server": {"replicas": 9}},
-        )
-    assert "huggingface" in str(caught.value)
