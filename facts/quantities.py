@@ -1,4 +1,7 @@
-"""Kubernetes' quantities."""
+"""Kubernetes' quantities.
+
+Source: k8s.io/apimachinery, pkg/api/resource/suffix.go.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +9,10 @@ import re
 from math import isfinite
 from typing import Any, Final
 
-_QUANTITY: Final = re.compile(r"((?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)(m|k|Ki|M|Mi|G|Gi|T|Ti|P|Pi)?")
-_UNITS: Final = {"m": 1e-3, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15} | {
-    f"{letter}i": 2.0 ** (10 * power) for power, letter in enumerate("KMGTP", start=1)
-}
+_QUANTITY: Final = re.compile(r"((?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)([numkMGTPE]|[KMGTPE]i)?")
+_UNITS: Final = {
+    letter: 10.0**power for letter, power in zip("numkMGTPE", (-9, -6, -3, 3, 6, 9, 12, 15, 18), strict=True)
+} | {f"{letter}i": 2.0 ** (10 * power) for power, letter in enumerate("KMGTPE", start=1)}
 
 
 def quantity(value: Any) -> float | None:

@@ -12,6 +12,7 @@ from facts.finding import Finding
 from facts.texts import plural
 from fleet.batch.planning import Machines, OfStack
 from fleet.plan.anywhere import market
+from fleet.plan.asked import DEFAULT_HEADROOM
 from fleet.plan.planning import plan
 from fleet.plan.question.asking import question_of
 from fleet.plan.question.goals import PlanImpossibleError, PlanQuestion
@@ -90,8 +91,7 @@ def planned_on(fleets: Machines | OfStack, load: Load) -> tuple[Outline, bool]:
     asked = fleets.asked(load)
     if asked.machine is None:
         found = market(asked)
-        command = _command(asked, found.question)
-        return market_outline(found, command=command), bool(found.offers)
+        return market_outline(found, command=lambda one: _command(asked, one.plan.question)), bool(found.offers)
     question = question_of(asked)
     choice = f"--machine {asked.machine} --capacity {question.capacity} --region {question.region}"
     return _planned(question, command=f"{_command(asked, question)} {choice}")
@@ -111,6 +111,7 @@ def _command(asked: Asked, question: PlanQuestion) -> str:
         *("--output-tokens", str(asked.output_tokens), "--profile", question.profile.name),
         *(("--deadline", asked.deadline) if asked.deadline else ()),
         *(("--model", asked.model) if asked.model else ()),
+        *(("--headroom", f"{asked.headroom:g}") if asked.headroom != DEFAULT_HEADROOM else ()),
     ]
     return shlex.join(words)
 

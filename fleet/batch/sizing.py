@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from math import ceil
 from typing import TYPE_CHECKING, Final, Self
 
-from facts.capacity import MAX_GRACE_SECONDS, REMOVAL_SECONDS
+from facts.capacity import FLEX_START_MAX_SECONDS, MAX_GRACE_SECONDS, REMOVAL_SECONDS
 from facts.texts import plural
 from facts.user_error import UserError
 from fleet.batch.stored import Run
@@ -232,20 +232,24 @@ def _for_deadline(fleets: OfStack, load: Load, settings: Settings, asked: Limits
             f"{deadline.words} has passed; pass {_enough_time(fleets, load, most)} from now, or --servers {most} to go on without keeping "
             "one"
         )
+    # Then no later deadline helps.
+    ends_first = settings.placement.price_key == "flex-start" and (left is None or 3600 * left > FLEX_START_MAX_SECONDS)
     try:
         option = fleets.own(load, left)
     except PlanImpossibleError as error:
-        if deadline is None or not deadline.is_kept:
+        if deadline is None or ends_first or not deadline.is_kept:
             raise UserError(f"{error.why}; nearest: {error.nearest}") from None
         cure = f"pass {_enough_time(fleets, load, most)} from now"
         raise UserError(f"{deadline.words} cannot be kept; {cure}; {error.why}") from None
     servers = option.plan.nodes
     if servers > most:
-        limit = "to end before flex-start ends the servers" if deadline is None else deadline.words
-        raise UserError(
-            f"{limit} needs {servers} servers, and stack {settings.stack} has at most {most}; {_raise(servers, settings)}; or "
-            f"pass {_enough_time(fleets, load, most)}, or --servers {most} without keeping it"
+        more = (
+            f"needs {servers} servers, and stack {settings.stack} has at most {most}; {_raise(servers, settings)}; or"
         )
+        anyway = f"--servers {most} without keeping it"
+        if deadline is None or ends_first:
+            raise UserError(f"to end before flex-start ends the servers {more} pass {anyway}")
+        raise UserError(f"{deadline.words} {more} pass {_enough_time(fleets, load, most)}, or {anyway}")
     return _sized(option, servers, load, settings)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from facts.texts import plural
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 _MOST_ROWS: Final = 9
 
 
-def outline(market: Market, *, command: str = "add") -> Outline:
-    """The cheapest offer of each machine, cheapest first, and in one line what was left out. `command`: what takes one machine."""
+def outline(market: Market, *, command: Callable[[Offer], str] = lambda _: "add") -> Outline:
+    """The cheapest offer of each machine, cheapest first, and in one line what was left out. `command`: what takes an offer's machine."""
     best = market.best_of_each()
     shown = ([one for one in best if not one.is_bound] or best)[:_MOST_ROWS]
     return Outline(
@@ -32,7 +32,7 @@ def outline(market: Market, *, command: str = "add") -> Outline:
             _table(shown) if shown else None,
             *map(Prose, _flex_start(market)),
             Prose(f"Left out: {'; '.join(_left_out(market, best, shown))}. `--format json` has all."),
-            Next(f"{command} {format_choice(shown[0])}", "for this machine's plan; --write STACK writes it")
+            Next(f"{command(shown[0])} {format_choice(shown[0])}", "for this machine's plan; --write STACK writes it")
             if shown
             else None,
         ),

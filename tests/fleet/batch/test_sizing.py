@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from facts.capacity import REMOVAL_SECONDS
+from facts.user_error import UserError
+from fleet.batch import sizing
+from fleet.batch.planning import Load
 from fleet.batch.sizing import Limits, idle_seconds
 from fleet.batch.stored import Run
 from settings.derived.drain import drain
@@ -64,6 +68,18 @@ def test_options_beat_the_run_before_which_beats_the_section(
 )
 def test_servers_are_kept_unless_something_else_decides_them(given: dict[str, Any], servers: int | None) -> None:
     assert limits(**given).kept_servers == servers
+
+
+@pytest.mark.parametrize(("deadline", "offered"), [("100h", True), ("200h", False)])
+def test_where_flex_start_ends_first_no_later_deadline_is_offered(
+    deadline: str, offered: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sizing, "_on", lambda *_: SimpleNamespace(hours=(90.0, 110.0)))
+    fleets: Any = SimpleNamespace(own=lambda *_: SimpleNamespace(plan=SimpleNamespace(nodes=9)))
+    settings = make_settings(capacity={"mode": "flex-start", "runDurationSeconds": 604_800})
+    with pytest.raises(UserError) as caught:
+        sizing._for_deadline(fleets, cast(Load, None), settings, limits(deadline=deadline), most=2)
+    assert ("--deadline 110h" in str(caught.value), "--servers 2" in str(caught.value)) == (offered, True)
 
 
 @each_row(

@@ -94,7 +94,17 @@ def test_a_machine_is_what_it_is_whatever_a_pod_asks_for(maker: NodeMaker, clust
 
 
 @pytest.mark.parametrize(
-    ("text", "number"), [("500m", 0.5), ("64Gi", 64 * 2**30), ("1.5k", 1500), (8, 8), ("2Ti", 2 * 2**40)]
+    ("text", "number"),
+    [
+        ("500m", 0.5),
+        ("64Gi", 64 * 2**30),
+        ("1.5k", 1500),
+        (8, 8),
+        ("2Ti", 2 * 2**40),
+        ("1E", 1e18),
+        ("1e3", 1e3),
+        ("1u", 1e-6),
+    ],
 )
 def test_quantities(text: Any, number: float) -> None:
     assert quantity(text) == number
